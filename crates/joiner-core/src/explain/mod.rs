@@ -1,0 +1,12 @@
+//! Why: the cold path that turns a refusal or a placement into words.
+//!
+//! Deciding only says yes or no. When somebody asks, the same questions are put again in the same order, this time noting which
+//! one was answered with no, and by what. Nothing here changes a decision.
+
+mod nearest;
+mod reject;
+mod story;
+
+pub use nearest::nearest;
+pub use reject::{Reason, Reject, refusal};
+pub use story::{Story, follow};

@@ -1,0 +1,155 @@
+//! The story of one pod: what was asked before it found its place.
+
+use crate::explain::{Reason, refusal};
+use crate::model::Relaxed;
+use crate::model::ids::*;
+use crate::model::resources::{fits, sum};
+use crate::offer_set;
+use crate::pack::scratch::{Scratch, Spot};
+use crate::pack::upstream::{self, Outcome};
+
+/// Where a pod went, and what was looked at on the way.
+#[derive(Debug)]
+pub struct Story {
+    /// The pod.
+    pub pod: PodIdx,
+    /// Its position in the queue, from 1.
+    pub turn: usize,
+    /// Existing nodes, by what kept the pod off them (or let it on), in the order of the questions.
+    pub nodes: Vec<(&'static str, usize)>,
+    /// Machines opened before it, likewise.
+    pub machines: Vec<(&'static str, usize)>,
+    /// Preferences given up for it.
+    pub relaxed: Vec<Relaxed>,
+    /// The place, if it got one.
+    pub spot: Option<Spot>,
+    /// Whether the machine was opened for it.
+    pub opened: bool,
+    /// Offerings of the machine's pool: all, matching its requirements, and also holding its pods.
+    pub funnel: Option<Funnel>,
+    /// Why there is no place, if so.
+    pub reasons: Vec<Reason>,
+}
+
+/// How the offerings of a pool narrowed down to those of a machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Funnel {
+    /// The pool.
+    pub pool: PoolIdx,
+    /// Offerings in the catalogue.
+    pub catalogue: usize,
+    /// That the pool allows and that can be had.
+    pub pool_allows: usize,
+    /// That match the pod's asks too.
+    pub pod_allows: usize,
+    /// That hold the pod.
+    pub fit: usize,
+    /// That are left for the machine at the end of the run.
+    pub left: usize,
+}
+
+/// Runs the queue and writes down what happens to one pod.
+pub fn follow(scratch: &mut Scratch, order: &[PodIdx], pod: PodIdx) -> (Story, Outcome) {
+    let turn = order.iter().position(|p| *p == pod).map_or(0, |at| at + 1);
+    let mut story = Story {
+        pod,
+        turn,
+        nodes: Vec::new(),
+        machines: Vec::new(),
+        relaxed: Vec::new(),
+        spot: None,
+        opened: false,
+        funnel: None,
+        reasons: Vec::new(),
+    };
+    let mut machines_before = 0;
+    let outcome = upstream::run_watched(scratch, order, &mut |scratch, next| {
+        if next == pod {
+            machines_before = scratch.machines.len();
+            look_around(scratch, pod, &mut story);
+        }
+    });
+    match outcome.placed[pod.at()] {
+        Some((spot, rung)) => {
+            let class = &scratch.snapshot.classes[scratch.snapshot.pods[pod.at()].class.at()];
+            story.relaxed = class.rungs[..=rung].iter().filter_map(|rung| rung.relaxed).collect();
+            story.spot = Some(spot);
+            if let Spot::Machine(machine) = spot {
+                story.opened = machine.at() >= machines_before;
+                story.funnel = Some(funnel(scratch, pod, rung, machine));
+            }
+        }
+        None => {
+            let failure = outcome.failed.iter().find(|(p, _)| *p == pod).map(|(_, failure)| *failure);
+            let class = scratch.snapshot.pods[pod.at()].class;
+            story.reasons = failure.map_or(Vec::new(), |failure| refusal(scratch, class, failure));
+        }
+    }
+    (story, outcome)
+}
+
+fn look_around(scratch: &mut Scratch, pod: PodIdx, story: &mut Story) {
+    let snapshot = scratch.snapshot;
+    let class = &snapshot.classes[snapshot.pods[pod.at()].class.at()];
+    let rung = &class.rungs[0];
+    let words = ["cordoned or leaving", "taint", "labels", "room", "could take it, topology allowing"];
+    let mut tally = [0usize; 5];
+    for (at, node) in snapshot.nodes.iter().enumerate() {
+        let slot = if !node.accepts_pods {
+            0
+        } else if !scratch.algebra.tolerates(node.taints, class.tolerations, rung.spare_preferred) {
+            1
+        } else if !scratch.algebra.node_accepts(node.labels, rung.ask) {
+            2
+        } else if !fits(&class.requests, &scratch.room[at]) {
+            3
+        } else {
+            4
+        };
+        tally[slot] += 1;
+    }
+    story.nodes = words.into_iter().zip(tally).filter(|(_, n)| *n > 0).collect();
+    let words = ["taint", "requirements", "room", "could take it, topology allowing"];
+    let mut tally = [0usize; 4];
+    for at in 0..scratch.machines.len() {
+        let machine = &scratch.machines[at];
+        let (pool, requirements) = (machine.pool, machine.requirements);
+        let mut set = machine.offers.to_vec();
+        scratch.templates[pool.at()].keep_fitting(&mut set, &sum(&machine.requests, &class.requests));
+        let taints = snapshot.pools[pool.at()].taints;
+        let slot = if !scratch.algebra.tolerates(taints, class.tolerations, rung.spare_preferred) {
+            0
+        } else if scratch.algebra.meet(requirements, rung.ask).is_none() {
+            1
+        } else if offer_set::is_empty(&set) {
+            2
+        } else {
+            3
+        };
+        tally[slot] += 1;
+    }
+    story.machines = words.into_iter().zip(tally).filter(|(_, n)| *n > 0).collect();
+}
+
+fn funnel(scratch: &mut Scratch, pod: PodIdx, rung: usize, machine: MachineIdx) -> Funnel {
+    let snapshot = scratch.snapshot;
+    let class = &snapshot.classes[snapshot.pods[pod.at()].class.at()];
+    let pool = scratch.machines[machine.at()].pool;
+    let catalogue = snapshot.pools[pool.at()].catalogue;
+    let base = scratch.templates[pool.at()].base.clone();
+    let requirements = scratch.templates[pool.at()].requirements;
+    let met = scratch.algebra.meet(requirements, class.rungs[rung].ask).unwrap_or(requirements);
+    let mut asked = base.to_vec();
+    let allowed = scratch.offers.of(snapshot, &scratch.algebra, catalogue, met);
+    offer_set::and_into(&mut asked, &allowed);
+    let mut fit = asked.clone();
+    scratch.templates[pool.at()].keep_fitting(&mut fit, &class.requests);
+    Funnel {
+        pool,
+        catalogue: snapshot.catalogues[catalogue.at()].offerings.len(),
+        pool_allows: offer_set::iter(&base).count(),
+        pod_allows: offer_set::iter(&asked).count(),
+        fit: offer_set::iter(&fit).count(),
+        left: offer_set::iter(&scratch.machines[machine.at()].offers).count(),
+    }
+}

@@ -1,0 +1,58 @@
+//! What a provider sells: instance types and their offerings.
+
+use super::ResVec;
+use super::ids::{ReqId, ReservationIdx, TypeIdx, ValueId};
+
+/// A kind of machine.
+#[derive(Debug, Clone)]
+pub struct InstanceType {
+    /// Its name, the value of `node.kubernetes.io/instance-type`.
+    pub name: Box<str>,
+    /// What its labels can be.
+    pub requirements: ReqId,
+    /// What counts against limits.
+    pub capacity: ResVec,
+    /// Volumes each driver can attach, where known.
+    pub volume_limits: Vec<(Box<str>, u32)>,
+}
+
+/// A type in a zone at a capacity type: what can be bought.
+#[derive(Debug, Clone)]
+pub struct Offering {
+    /// Its type.
+    pub instance_type: TypeIdx,
+    /// What it adds to the type's requirements: zone, capacity type and perhaps more.
+    pub requirements: ReqId,
+    /// Dollars per hour as the provider said it.
+    pub price: f64,
+    /// The same in whole nano-dollars: what is compared and summed. A price that makes no sense is `i64::MAX / 1024`, so it ranks last.
+    pub price_nano_usd: i64,
+    /// Whether it can be had now.
+    pub available: bool,
+    /// What pods and daemons can use.
+    pub allocatable: ResVec,
+    /// The reservation it draws from.
+    pub reservation: Option<ReservationIdx>,
+    /// Its zone, if it names one.
+    pub zone: Option<ValueId>,
+    /// Its capacity type, if it names one.
+    pub capacity_type: Option<ValueId>,
+}
+
+/// A capacity reservation with the units it has left.
+#[derive(Debug, Clone)]
+pub struct Reservation {
+    /// The provider's id.
+    pub id: Box<str>,
+    /// Machines that can still be launched into it.
+    pub capacity: u32,
+}
+
+/// Everything one node class can launch.
+#[derive(Debug, Clone, Default)]
+pub struct Catalogue {
+    /// Sorted by name.
+    pub types: Vec<InstanceType>,
+    /// Sorted by price, then type name, zone, capacity type: the cheapest of a set is its first bit.
+    pub offerings: Vec<Offering>,
+}

@@ -1,0 +1,55 @@
+//! Existing nodes and in-flight machines: places that are there already.
+
+use super::ResVec;
+use super::ids::{IdentityIdx, PoolIdx, ReqId, TaintsId, ValueId, VolumeIdx};
+use super::pod::Port;
+
+/// A node that is there, or a machine that was asked for and has not joined yet.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its labels as requirements of one value each; keys nobody asks about may be left out.
+    pub labels: ReqId,
+    /// Its value of the hostname key, if some requirement names that key.
+    pub hostname: Option<ValueId>,
+    /// Its taints, those ignored while it starts left out.
+    pub taints: TaintsId,
+    /// Allocatable less the requests of all its non-terminal pods.
+    pub available: ResVec,
+    /// Requests of the daemon pods among them.
+    pub daemons_present: ResVec,
+    /// Whether pods may be placed here (not cordoned, not leaving).
+    pub accepts_pods: bool,
+    /// Tried before those that are not.
+    pub initialised: bool,
+    /// Host ports in use.
+    pub ports: Vec<Port>,
+    /// Volumes in use, and per driver the most that can be attached.
+    pub volumes: Vec<(Box<str>, VolumeIdx)>,
+    /// Limits per driver; an absent one is infinite.
+    pub volume_limits: Vec<(Box<str>, u32)>,
+    /// Bound pods that selectors can see, by identity.
+    pub pods: Vec<(IdentityIdx, u32)>,
+    /// The pool it belongs to.
+    pub pool: Option<PoolIdx>,
+    /// For display: type, zone, capacity type, price per hour.
+    pub shown: ShownNode,
+}
+
+/// What a plan shows of a node.
+#[derive(Debug, Clone, Default)]
+pub struct ShownNode {
+    /// Pool name, if any.
+    pub pool: Option<Box<str>>,
+    /// Instance type label.
+    pub instance_type: Option<Box<str>>,
+    /// Zone label.
+    pub zone: Option<Box<str>>,
+    /// Capacity type label.
+    pub capacity_type: Option<Box<str>>,
+    /// Price, where the catalogue knows it.
+    pub price: Option<f64>,
+    /// Allocatable, for bars.
+    pub allocatable: ResVec,
+}

@@ -1,0 +1,516 @@
+//! The working state of a run, with an undo log.
+//!
+//! Everything a strategy changes is here: free room on nodes, machines opened, topology counts, limits and reservations. Between
+//! [`Scratch::mark`] and [`Scratch::rollback`] every change leaves an entry that takes it back, so a "what if" costs what it changes,
+//! not what the cluster holds. Without a mark nothing is logged.
+
+use smallvec::SmallVec;
+
+use crate::algebra::Algebra;
+use crate::decide::Options;
+use crate::model::ids::*;
+use crate::model::resources::{add_into, lane_of, max_into, sub_into};
+use crate::model::{Port, ResVec, Snapshot};
+use crate::offer_set::{self, OfferSet};
+use crate::pack::finder::Finders;
+use crate::pack::groups::{Groups, Host};
+use crate::pack::place::Wants;
+use crate::pack::template::{OfferTable, Template};
+
+/// A machine opened in this run: the unit that is decided on. It becomes a claim, or one more replica of a group.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The pool it comes from.
+    pub pool: PoolIdx,
+    /// What its pods have narrowed it to.
+    pub requirements: ReqId,
+    /// Offerings that still can be it.
+    pub offers: OfferSet,
+    /// Requests of its pods.
+    pub requests: ResVec,
+    /// Its pods, in the order of arrival.
+    pub pods: Vec<PodIdx>,
+    /// Where it stands among the opened ones: fewest pods first, then the latest grown, then the oldest.
+    pub order: (u32, i64),
+    /// Host ports of its pods.
+    pub ports: Vec<Port>,
+    /// Volumes of its pods.
+    pub volumes: SmallVec<[(VolumeIdx, Box<str>); 1]>,
+    /// What it holds of its pool's limits: the largest of its types, lane by lane.
+    pub holds: ResVec,
+    /// It has narrowed since `holds` was worked out.
+    pub holds_stale: bool,
+    /// Reservations it holds a unit of.
+    pub reservations: SmallVec<[ReservationIdx; 1]>,
+    /// minValues were lowered for it.
+    pub min_values_relaxed: bool,
+}
+
+/// Where a pod went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spot {
+    /// Onto a node that is there.
+    Node(NodeIdx),
+    /// Onto a machine of this run, opened for it or before.
+    Machine(MachineIdx),
+}
+
+/// A point to come back to.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    log: usize,
+    clock: i64,
+    version: u64,
+}
+
+enum Undo {
+    NodeRoom { node: NodeIdx, old: ResVec },
+    NodePod { node: NodeIdx, ports: usize, volumes: usize },
+    MachineOpened,
+    MachineGrown { machine: MachineIdx, old: Box<Machine> },
+    MachineHolds { machine: MachineIdx, old: ResVec, stale: bool },
+    Count { group: GroupIdx, value: ValueId },
+    HostCount { group: GroupIdx, host: Host },
+    Owner { group: GroupIdx, value: ValueId },
+    OwnerHost { group: GroupIdx, host: Host },
+    Limit { pool: PoolIdx, at: usize, old: i64 },
+    Reservation { reservation: ReservationIdx, old: u32 },
+}
+
+/// The state.
+pub struct Scratch<'s> {
+    /// What is decided on.
+    pub snapshot: &'s Snapshot,
+    /// How.
+    pub options: &'s Options,
+    /// Requirement sets.
+    pub algebra: Algebra<'s>,
+    /// Offerings by requirement.
+    pub offers: OfferTable,
+    /// One per pool.
+    pub templates: Vec<Template>,
+    /// Topology counts.
+    pub groups: Groups,
+    /// Free room per node, expected daemons taken off.
+    pub room: Vec<ResVec>,
+    /// Pods placed on each node in this run, ports and volumes they took.
+    pub on_node: Vec<NodeLoad>,
+    /// Machines opened.
+    pub machines: Vec<Machine>,
+    /// What is left per pool and limit.
+    pub limits: Vec<Vec<i64>>,
+    /// Units left per reservation.
+    pub reservations: Vec<u32>,
+    /// Grows with every placement: a failure is worth repeating only after a change.
+    pub version: u64,
+    /// Placements tried: the work a run is charged with.
+    pub work: u64,
+    pub(crate) wants: Wants,
+    pub(crate) finders: Finders,
+    clock: i64,
+    marks: usize,
+    log: Vec<Undo>,
+}
+
+/// What this run put on a node.
+#[derive(Debug, Default, Clone)]
+pub struct NodeLoad {
+    /// Pods, in the order of arrival.
+    pub pods: Vec<PodIdx>,
+    /// Host ports they take.
+    pub ports: Vec<Port>,
+    /// Volumes they attach that were not there before.
+    pub volumes: Vec<(VolumeIdx, Box<str>)>,
+}
+
+impl<'s> Scratch<'s> {
+    /// A fresh state over a snapshot.
+    pub fn new(snapshot: &'s Snapshot, options: &'s Options) -> Self {
+        let mut algebra = Algebra::new(&snapshot.vocabulary);
+        let mut offers = OfferTable::default();
+        let templates: Vec<Template> =
+            (0..snapshot.pools.len()).map(|at| Template::new(snapshot, &mut algebra, &mut offers, at)).collect();
+        let groups = Groups::new(snapshot, &mut algebra);
+        let room = node_room(snapshot, &mut algebra);
+        Self {
+            options,
+            offers,
+            templates,
+            groups,
+            room,
+            on_node: vec![NodeLoad::default(); snapshot.nodes.len()],
+            machines: Vec::new(),
+            limits: snapshot
+                .pools
+                .iter()
+                .map(|pool| pool.limits.iter().map(|limit| limit.most.saturating_sub(limit.used)).collect())
+                .collect(),
+            reservations: snapshot.reservations.iter().map(|r| r.capacity).collect(),
+            version: 0,
+            work: 0,
+            wants: Wants::new(snapshot),
+            finders: Finders::default(),
+            clock: 0,
+            marks: 0,
+            log: Vec::new(),
+            algebra,
+            snapshot,
+        }
+    }
+
+    /// The topology value of an existing node.
+    pub fn node_host(node: NodeIdx) -> Host {
+        node.0
+    }
+
+    /// The topology value of a machine.
+    pub fn machine_host(&self, machine: MachineIdx) -> Host {
+        self.snapshot.nodes.len() as u32 + machine.0
+    }
+
+    /// Starts logging.
+    pub fn mark(&mut self) -> Mark {
+        self.marks += 1;
+        Mark { log: self.log.len(), clock: self.clock, version: self.version }
+    }
+
+    /// Takes everything back that happened since the mark.
+    pub fn rollback(&mut self, mark: Mark) {
+        while self.log.len() > mark.log {
+            if let Some(entry) = self.log.pop() {
+                self.take_back(entry);
+            }
+        }
+        self.clock = mark.clock;
+        // Not `mark.version`: verdicts remembered in between must not be mistaken for current ones.
+        self.version = self.version.max(mark.version) + 1;
+        self.marks = self.marks.saturating_sub(1);
+        // Finders remember refusals that may no longer hold.
+        self.finders.forget_all();
+        self.wants.forget_failures();
+    }
+
+    /// Keeps everything since the mark.
+    pub fn keep(&mut self, _mark: Mark) {
+        self.marks = self.marks.saturating_sub(1);
+        if self.marks == 0 {
+            self.log.clear();
+        }
+    }
+
+    fn note(&mut self, entry: impl FnOnce() -> Undo) {
+        if self.marks > 0 {
+            self.log.push(entry());
+        }
+    }
+
+    fn take_back(&mut self, entry: Undo) {
+        match entry {
+            Undo::NodeRoom { node, old } => self.room[node.at()] = old,
+            Undo::NodePod { node, ports, volumes } => {
+                let load = &mut self.on_node[node.at()];
+                load.pods.pop();
+                load.ports.truncate(ports);
+                load.volumes.truncate(volumes);
+            }
+            Undo::MachineOpened => {
+                self.machines.pop();
+            }
+            Undo::MachineGrown { machine, old } => self.machines[machine.at()] = *old,
+            Undo::MachineHolds { machine, old, stale } => {
+                let machine = &mut self.machines[machine.at()];
+                (machine.holds, machine.holds_stale) = (old, stale);
+            }
+            Undo::Count { group, value } => self.groups.add(group, value, -1),
+            Undo::HostCount { group, host } => self.groups.add_host(group, host, -1),
+            Undo::Owner { group, value } => self.groups.add_owner(group, value, -1),
+            Undo::OwnerHost { group, host } => self.groups.add_owner_host(group, host, -1),
+            Undo::Limit { pool, at, old } => self.limits[pool.at()][at] = old,
+            Undo::Reservation { reservation, old } => self.reservations[reservation.at()] = old,
+        }
+    }
+
+    /// Puts a pod on an existing node that was found to accept it.
+    pub fn put_on_node(&mut self, pod: PodIdx, node: NodeIdx) {
+        let class = &self.snapshot.classes[self.snapshot.pods[pod.at()].class.at()];
+        if self.marks > 0 {
+            let load = &self.on_node[node.at()];
+            let (ports, volumes) = (load.ports.len(), load.volumes.len());
+            self.log.push(Undo::NodeRoom { node, old: self.room[node.at()].clone() });
+            self.log.push(Undo::NodePod { node, ports, volumes });
+        }
+        sub_into(&mut self.room[node.at()], &class.requests);
+        let load = &mut self.on_node[node.at()];
+        load.pods.push(pod);
+        load.ports.extend(class.ports.iter().cloned());
+        for volume in &class.volumes {
+            let known = self.snapshot.nodes[node.at()].volumes.iter().any(|(_, v)| *v == volume.volume)
+                || load.volumes.iter().any(|(v, _)| *v == volume.volume);
+            if !known {
+                load.volumes.push((volume.volume, volume.driver.clone()));
+            }
+        }
+        self.count_on_node(pod, node);
+        self.version += 1;
+    }
+
+    fn count_on_node(&mut self, pod: PodIdx, node: NodeIdx) {
+        let snapshot = self.snapshot;
+        let class = &snapshot.classes[snapshot.pods[pod.at()].class.at()];
+        let labels = snapshot.nodes[node.at()].labels;
+        let selected = self.groups.selected(snapshot, &self.algebra, class.identity);
+        for group in &selected.counted {
+            if self.groups.looks_at_node(snapshot, &mut self.algebra, *group, node) {
+                self.count(*group, Self::node_host(node), labels);
+            }
+        }
+        for group in &class.anti_affinity {
+            self.count_owner(*group, Self::node_host(node), labels);
+        }
+    }
+
+    fn count(&mut self, group: GroupIdx, host: Host, requirements: ReqId) {
+        if self.groups.by_host(self.snapshot, group) {
+            self.groups.add_host(group, host, 1);
+            self.note(|| Undo::HostCount { group, host });
+        } else if let Some(value) = self.algebra.single(requirements, self.snapshot.group(group).key()) {
+            self.groups.add(group, value, 1);
+            self.note(|| Undo::Count { group, value });
+        }
+    }
+
+    fn count_owner(&mut self, group: GroupIdx, host: Host, requirements: ReqId) {
+        if self.groups.by_host(self.snapshot, group) {
+            self.groups.add_owner_host(group, host, 1);
+            self.note(|| Undo::OwnerHost { group, host });
+        } else if let Some(value) = self.algebra.single(requirements, self.snapshot.group(group).key()) {
+            self.groups.add_owner(group, value, 1);
+            self.note(|| Undo::Owner { group, value });
+        }
+    }
+
+    /// Opens a machine for its first pod.
+    pub fn open(&mut self, pod: PodIdx, growth: Growth, pool: PoolIdx, holds: Option<ResVec>) -> MachineIdx {
+        let class = &self.snapshot.classes[self.snapshot.pods[pod.at()].class.at()];
+        let at = MachineIdx::new(self.machines.len());
+        self.clock += 1;
+        self.machines.push(Machine {
+            pool,
+            requirements: growth.requirements,
+            offers: growth.offers,
+            requests: class.requests.clone(),
+            pods: vec![pod],
+            order: (1, self.clock),
+            ports: class.ports.clone(),
+            volumes: class.volumes.iter().map(|v| (v.volume, v.driver.clone())).collect(),
+            holds: ResVec::new(),
+            holds_stale: false,
+            reservations: SmallVec::new(),
+            min_values_relaxed: growth.min_values_relaxed,
+        });
+        self.note(|| Undo::MachineOpened);
+        if let Some(holds) = holds {
+            self.take_from_limits(pool, &holds, true);
+            self.machines[at.at()].holds = holds;
+        }
+        self.hold_reservations(at, growth.reservations);
+        self.count_on_machine(pod, at);
+        self.version += 1;
+        at
+    }
+
+    /// Puts a pod on an open machine that was found to accept it.
+    pub fn grow(&mut self, pod: PodIdx, machine: MachineIdx, growth: Growth) {
+        let class = &self.snapshot.classes[self.snapshot.pods[pod.at()].class.at()];
+        if self.marks > 0 {
+            let old = Box::new(self.machines[machine.at()].clone());
+            self.log.push(Undo::MachineGrown { machine, old });
+        }
+        self.clock += 1;
+        let clock = self.clock;
+        let row = &mut self.machines[machine.at()];
+        let before = row.requirements;
+        row.holds_stale |= row.offers != growth.offers;
+        row.requirements = growth.requirements;
+        row.offers = growth.offers;
+        add_into(&mut row.requests, &class.requests);
+        row.order = (row.order.0 + 1, -clock);
+        row.ports.extend(class.ports.iter().cloned());
+        for volume in &class.volumes {
+            if !row.volumes.iter().any(|(v, _)| *v == volume.volume) {
+                row.volumes.push((volume.volume, volume.driver.clone()));
+            }
+        }
+        let others = row.pods.len();
+        row.pods.push(pod);
+        self.hold_reservations(machine, growth.reservations);
+        if before != growth.requirements {
+            self.count_newly_pinned(machine, before, others);
+        }
+        self.count_on_machine(pod, machine);
+        self.version += 1;
+    }
+
+    /// Pods that were on a machine before it narrowed to one value of a key are counted there now.
+    fn count_newly_pinned(&mut self, machine: MachineIdx, before: ReqId, others: usize) {
+        let after = self.machines[machine.at()].requirements;
+        for at in 0..self.groups.keys.len() {
+            let key = self.groups.keys[at];
+            if self.algebra.get(before, key) == self.algebra.get(after, key)
+                || self.algebra.single(before, key).is_some()
+                || self.algebra.single(after, key).is_none()
+            {
+                continue;
+            }
+            for earlier in 0..others {
+                let pod = self.machines[machine.at()].pods[earlier];
+                self.count_on_machine_key(pod, machine, Some(key));
+            }
+        }
+    }
+
+    fn count_on_machine(&mut self, pod: PodIdx, machine: MachineIdx) {
+        self.count_on_machine_key(pod, machine, None);
+    }
+
+    fn count_on_machine_key(&mut self, pod: PodIdx, machine: MachineIdx, only: Option<KeyId>) {
+        let snapshot = self.snapshot;
+        let class = &snapshot.classes[snapshot.pods[pod.at()].class.at()];
+        let selected = self.groups.selected(snapshot, &self.algebra, class.identity);
+        let row = &self.machines[machine.at()];
+        let (requirements, taints) = (row.requirements, snapshot.pools[row.pool.at()].taints);
+        let host = self.machine_host(machine);
+        let wanted = |group: &GroupIdx| only.is_none_or(|key| snapshot.group(*group).key() == key);
+        for group in selected.counted.iter().filter(|g| wanted(g)) {
+            if self.groups.looks_at_machine(snapshot, &mut self.algebra, *group, requirements, taints) {
+                self.count(*group, host, requirements);
+            }
+        }
+        for group in class.anti_affinity.iter().filter(|g| wanted(g)) {
+            self.count_owner(*group, host, requirements);
+        }
+    }
+
+    fn hold_reservations(&mut self, machine: MachineIdx, wanted: SmallVec<[ReservationIdx; 1]>) {
+        let held = std::mem::take(&mut self.machines[machine.at()].reservations);
+        for reservation in held.iter().filter(|r| !wanted.contains(r)) {
+            self.set_reservation(*reservation, self.reservations[reservation.at()] + 1);
+        }
+        for reservation in wanted.iter().filter(|r| !held.contains(r)) {
+            self.set_reservation(*reservation, self.reservations[reservation.at()].saturating_sub(1));
+        }
+        self.machines[machine.at()].reservations = wanted;
+    }
+
+    fn set_reservation(&mut self, reservation: ReservationIdx, left: u32) {
+        let old = self.reservations[reservation.at()];
+        self.note(|| Undo::Reservation { reservation, old });
+        self.reservations[reservation.at()] = left;
+    }
+
+    /// The largest capacity per lane over the types of a set.
+    pub fn largest_capacity(&self, pool: PoolIdx, set: &[u64]) -> ResVec {
+        let catalogue = &self.snapshot.catalogues[self.snapshot.pools[pool.at()].catalogue.at()];
+        let mut out = ResVec::new();
+        let mut last = None;
+        for at in offer_set::iter(set) {
+            let instance_type = catalogue.offerings[at].instance_type;
+            if last != Some(instance_type) {
+                max_into(&mut out, &catalogue.types[instance_type.at()].capacity);
+                last = Some(instance_type);
+            }
+        }
+        out
+    }
+
+    /// Gives back what narrowed machines of a pool no longer need; true if there was anything to look at.
+    pub fn refresh_holds(&mut self, pool: PoolIdx) -> bool {
+        let mut any = false;
+        for at in 0..self.machines.len() {
+            if self.machines[at].pool != pool || !self.machines[at].holds_stale {
+                continue;
+            }
+            any = true;
+            let machine = MachineIdx::new(at);
+            let old = self.machines[at].holds.clone();
+            self.note(|| Undo::MachineHolds { machine, old: old.clone(), stale: true });
+            let offers = self.machines[at].offers.clone();
+            let now = self.largest_capacity(pool, &offers);
+            for (index, limit) in self.snapshot.pools[pool.at()].limits.iter().enumerate() {
+                if let Some(lane) = limit.lane {
+                    let back = lane_of(&old, lane).saturating_sub(lane_of(&now, lane));
+                    self.set_limit(pool, index, self.limits[pool.at()][index].saturating_add(back));
+                }
+            }
+            self.machines[at].holds = now;
+            self.machines[at].holds_stale = false;
+        }
+        any
+    }
+
+    fn take_from_limits(&mut self, pool: PoolIdx, holds: &ResVec, node: bool) {
+        for (index, limit) in self.snapshot.pools[pool.at()].limits.iter().enumerate() {
+            let by = match limit.lane {
+                Some(lane) => lane_of(holds, lane),
+                None => i64::from(node),
+            };
+            self.set_limit(pool, index, self.limits[pool.at()][index].saturating_sub(by));
+        }
+    }
+
+    fn set_limit(&mut self, pool: PoolIdx, at: usize, left: i64) {
+        let old = self.limits[pool.at()][at];
+        self.note(|| Undo::Limit { pool, at, old });
+        self.limits[pool.at()][at] = left;
+    }
+}
+
+/// What a machine becomes with one more pod.
+#[derive(Debug)]
+pub struct Growth {
+    /// Narrowed requirements.
+    pub requirements: ReqId,
+    /// Offerings left.
+    pub offers: OfferSet,
+    /// Reservations to hold.
+    pub reservations: SmallVec<[ReservationIdx; 1]>,
+    /// minValues were lowered.
+    pub min_values_relaxed: bool,
+}
+
+/// Free room per node: available less what expected daemons still lack.
+fn node_room(snapshot: &Snapshot, algebra: &mut Algebra) -> Vec<ResVec> {
+    let mut expected: hashbrown::HashMap<(ReqId, TaintsId), ResVec, crate::model::FixedState> =
+        hashbrown::HashMap::with_hasher(crate::model::fixed_state());
+    snapshot
+        .nodes
+        .iter()
+        .map(|node| {
+            let mut room = node.available.clone();
+            if snapshot.daemons.is_empty() {
+                return room;
+            }
+            let wanted = expected.entry((node.labels, node.taints)).or_insert_with(|| {
+                let mut sum = ResVec::new();
+                for daemon in &snapshot.daemons {
+                    if algebra.tolerates(node.taints, daemon.tolerations, true)
+                        && daemon.asks.iter().any(|ask| algebra.node_accepts(node.labels, *ask))
+                    {
+                        add_into(&mut sum, &daemon.requests);
+                    }
+                }
+                sum
+            });
+            for lane in 0..wanted.len() {
+                let lack = (wanted[lane] - lane_of(&node.daemons_present, lane)).max(0);
+                if lack > 0 {
+                    if room.len() <= lane {
+                        room.resize(lane + 1, 0);
+                    }
+                    room[lane] = room[lane].saturating_sub(lack);
+                }
+            }
+            room
+        })
+        .collect()
+}

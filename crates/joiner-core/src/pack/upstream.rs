@@ -1,0 +1,82 @@
+//! The original's strategy: one queue, largest pods first, each onto the first place that accepts it.
+
+use std::collections::VecDeque;
+
+use crate::model::Snapshot;
+use crate::model::ids::PodIdx;
+use crate::model::names::{CPU, MEMORY};
+use crate::model::resources::lane_of;
+use crate::pack::place::Failure;
+use crate::pack::scratch::{Scratch, Spot};
+
+/// What became of every pod.
+#[derive(Debug)]
+pub struct Outcome {
+    /// By [`PodIdx`]: the place and the rung it was found on.
+    pub placed: Vec<Option<(Spot, usize)>>,
+    /// Pods without a place, in queue order, with why.
+    pub failed: Vec<(PodIdx, Failure)>,
+}
+
+/// The order of the queue: CPU, then memory, both descending; then age, UID, name. With `by_priority` the priority comes before all.
+pub fn queue_order(snapshot: &Snapshot, by_priority: bool) -> Vec<PodIdx> {
+    let size = |pod: &PodIdx| {
+        let class = &snapshot.classes[snapshot.pods[pod.at()].class.at()];
+        let priority = if by_priority { class.priority } else { 0 };
+        (
+            std::cmp::Reverse(priority),
+            std::cmp::Reverse(lane_of(&class.requests, CPU)),
+            std::cmp::Reverse(lane_of(&class.requests, MEMORY)),
+            snapshot.pods[pod.at()].created,
+        )
+    };
+    let mut keyed: Vec<_> = (0..snapshot.pods.len()).map(PodIdx::new).map(|pod| (size(&pod), pod)).collect();
+    keyed.sort_unstable_by(|(a_size, a), (b_size, b)| {
+        let (left, right) = (&snapshot.pods[a.at()], &snapshot.pods[b.at()]);
+        a_size.cmp(b_size).then_with(|| left.uid.cmp(&right.uid)).then_with(|| left.name.cmp(&right.name)).then(a.cmp(b))
+    });
+    keyed.into_iter().map(|(_, pod)| pod).collect()
+}
+
+/// Runs the queue until a whole turn places nothing.
+pub fn run(scratch: &mut Scratch, order: &[PodIdx]) -> Outcome {
+    run_watched(scratch, order, &mut |_, _| {})
+}
+
+/// The same, calling `before` ahead of each attempt.
+pub fn run_watched(
+    scratch: &mut Scratch,
+    order: &[PodIdx],
+    before: &mut dyn FnMut(&mut Scratch, PodIdx),
+) -> Outcome {
+    let snapshot = scratch.snapshot;
+    let mut left_in_class = vec![0u32; snapshot.classes.len()];
+    for pod in order {
+        left_in_class[snapshot.pods[pod.at()].class.at()] += 1;
+    }
+    let mut placed = vec![None; snapshot.pods.len()];
+    let mut queue: VecDeque<PodIdx> = order.iter().copied().collect();
+    let mut failures = vec![Failure::Refused; snapshot.pods.len()];
+    let mut without_progress = 0;
+    while without_progress < queue.len() {
+        let Some(pod) = queue.pop_front() else { break };
+        before(scratch, pod);
+        match scratch.place(pod) {
+            Ok(spot) => {
+                placed[pod.at()] = Some(spot);
+                without_progress = 0;
+                let class = snapshot.pods[pod.at()].class;
+                left_in_class[class.at()] -= 1;
+                if left_in_class[class.at()] == 0 {
+                    scratch.finish_class(class);
+                }
+            }
+            Err(failure) => {
+                failures[pod.at()] = failure;
+                queue.push_back(pod);
+                without_progress += 1;
+            }
+        }
+    }
+    Outcome { placed, failed: queue.into_iter().map(|pod| (pod, failures[pod.at()])).collect() }
+}

@@ -1,0 +1,255 @@
+//! The plan: what to launch, what goes where, what was refused.
+
+use std::rc::Rc;
+
+use hashbrown::HashMap;
+
+use crate::bound::{self, Demand, Offer};
+use crate::explain::Reason;
+use crate::model::ids::*;
+use crate::model::resources::add_into;
+use crate::model::{FixedState, Operator, ResVec, fixed_state};
+use crate::offer_set;
+use crate::pack::scratch::Scratch;
+use crate::pack::upstream::Outcome;
+
+/// The most instance types a machine may list.
+pub const MAX_TYPES: usize = 600;
+
+/// A decision.
+#[derive(Debug)]
+pub struct Plan {
+    /// Machines to launch, in the order in which they were opened.
+    pub machines: Vec<PlannedMachine>,
+    /// Existing nodes that receive pods, in node order.
+    pub on_nodes: Vec<(NodeIdx, Vec<PodIdx>)>,
+    /// Pods without a place, by name.
+    pub refused: Vec<Refused>,
+    /// Pods placed.
+    pub placed: usize,
+    /// Cheapest price of all machines together, nano-dollars per hour.
+    pub price_nano_usd: i64,
+    /// Placements tried.
+    pub work: u64,
+}
+
+/// A machine to launch: it becomes a claim, or one more replica of a group.
+#[derive(Debug)]
+pub struct PlannedMachine {
+    /// The pool.
+    pub pool: PoolIdx,
+    /// Its number within the pool, from 1.
+    pub number: usize,
+    /// The cheapest offering that holds it.
+    pub offering: OfferingIdx,
+    /// Types that hold it, cheapest first.
+    pub types: Rc<[TypeIdx]>,
+    /// Requirements to launch with.
+    pub requirements: Rc<[WrittenRequirement]>,
+    /// Its pods.
+    pub pods: Vec<PodIdx>,
+    /// Requests of its pods.
+    pub requests: ResVec,
+    /// Requests of the daemons that come with the cheapest offering.
+    pub daemons: ResVec,
+    /// minValues were lowered for it.
+    pub min_values_relaxed: bool,
+    /// Reservations it launches into.
+    pub reservations: Vec<ReservationIdx>,
+}
+
+/// A requirement as it is written to a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenRequirement {
+    /// Label key.
+    pub key: String,
+    /// Operator.
+    pub operator: Operator,
+    /// Values, sorted.
+    pub values: Vec<String>,
+    /// minValues.
+    pub min_values: Option<u32>,
+}
+
+/// A pod without a place.
+#[derive(Debug)]
+pub struct Refused {
+    /// The pod.
+    pub pod: PodIdx,
+    /// Per pool (and for existing nodes) why not.
+    pub reasons: Rc<[Reason]>,
+}
+
+/// Turns the state at the end of a run into a plan.
+pub(crate) fn assemble(scratch: &mut Scratch, outcome: Outcome, refused: Vec<Refused>) -> Plan {
+    let snapshot = scratch.snapshot;
+    let mut numbers = vec![0usize; snapshot.pools.len()];
+    let mut types_of: HashMap<(CatalogueIdx, Rc<[u64]>), Rc<[TypeIdx]>, FixedState> =
+        HashMap::with_hasher(fixed_state());
+    let mut written: HashMap<ReqId, Rc<[WrittenRequirement]>, FixedState> = HashMap::with_hasher(fixed_state());
+    let mut machines = Vec::with_capacity(scratch.machines.len());
+    let mut price_nano_usd = 0i64;
+    for machine in std::mem::take(&mut scratch.machines) {
+        let pool = &snapshot.pools[machine.pool.at()];
+        let catalogue = &snapshot.catalogues[pool.catalogue.at()];
+        let mut offers = machine.offers.clone();
+        if !machine.reservations.is_empty() {
+            // What holds a reservation launches into it.
+            let mut reserved = offers.to_vec();
+            for at in offer_set::iter(&offers) {
+                let held =
+                    catalogue.offerings[at].reservation.is_some_and(|r| machine.reservations.contains(&r));
+                if !held {
+                    reserved[at / 64] &= !(1 << (at % 64));
+                }
+            }
+            offers = reserved.into();
+        }
+        let Some(cheapest) = offer_set::first(&offers) else { continue };
+        let types = types_of
+            .entry((pool.catalogue, offers.clone()))
+            .or_insert_with(|| {
+                let mut seen = vec![false; catalogue.types.len()];
+                let mut list = Vec::new();
+                for at in offer_set::iter(&offers) {
+                    let instance_type = catalogue.offerings[at].instance_type;
+                    if !std::mem::replace(&mut seen[instance_type.at()], true) && list.len() < MAX_TYPES {
+                        list.push(instance_type);
+                    }
+                }
+                list.into()
+            })
+            .clone();
+        let requirements = written
+            .entry(machine.requirements)
+            .or_insert_with(|| write_requirements(scratch, machine.requirements))
+            .clone();
+        numbers[machine.pool.at()] += 1;
+        price_nano_usd = price_nano_usd.saturating_add(catalogue.offerings[cheapest].price_nano_usd);
+        machines.push(PlannedMachine {
+            pool: machine.pool,
+            number: numbers[machine.pool.at()],
+            offering: OfferingIdx::new(cheapest),
+            types,
+            requirements,
+            pods: machine.pods,
+            requests: machine.requests,
+            daemons: scratch.templates[machine.pool.at()].overhead[cheapest].clone(),
+            min_values_relaxed: machine.min_values_relaxed,
+            reservations: machine.reservations.to_vec(),
+        });
+    }
+    let on_nodes = scratch
+        .on_node
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, load)| !load.pods.is_empty())
+        .map(|(at, load)| (NodeIdx::new(at), std::mem::take(&mut load.pods)))
+        .collect();
+    Plan {
+        machines,
+        on_nodes,
+        placed: outcome.placed.iter().flatten().count(),
+        refused,
+        price_nano_usd,
+        work: scratch.work,
+    }
+}
+
+fn write_requirements(scratch: &Scratch, set: ReqId) -> Rc<[WrittenRequirement]> {
+    let names = scratch.algebra.names();
+    let mut out = Vec::new();
+    for (key, rq) in scratch.algebra.items(set) {
+        let requirement = scratch.algebra.requirement(*rq);
+        for (operator, values) in requirement.expressions(names, *key) {
+            out.push(WrittenRequirement {
+                key: names.key_text(*key).to_owned(),
+                operator,
+                values,
+                min_values: requirement.min_values,
+            });
+        }
+    }
+    out.sort_by(|a, b| (&a.key, a.operator).cmp(&(&b.key, b.operator)));
+    out.into()
+}
+
+/// The price no packing of the pods on new machines can beat: pods may be split over every offering they may use.
+pub(crate) fn lower_bound(scratch: &mut Scratch, plan: &Plan, work: u64) -> Option<f64> {
+    let snapshot = scratch.snapshot;
+    let mut counts = vec![0u64; snapshot.classes.len()];
+    for pod in plan.machines.iter().flat_map(|machine| &machine.pods) {
+        counts[snapshot.pods[pod.at()].class.at()] += 1;
+    }
+    // Offerings of all pools in one list.
+    let mut offers = Vec::new();
+    let mut starts = Vec::with_capacity(snapshot.pools.len());
+    for (at, pool) in snapshot.pools.iter().enumerate() {
+        starts.push(offers.len());
+        let catalogue = &snapshot.catalogues[pool.catalogue.at()];
+        for (offering, room) in catalogue.offerings.iter().zip(&scratch.templates[at].room) {
+            offers.push(Offer { price_nano_usd: offering.price_nano_usd, allocatable: room.to_vec() });
+        }
+    }
+    let mut demands = Vec::new();
+    for (at, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let class = &snapshot.classes[at];
+        let mut usable: Vec<u32> = Vec::new();
+        for (pool_at, pool) in snapshot.pools.iter().enumerate() {
+            let mut set = offer_set::empty(scratch.templates[pool_at].base.len());
+            // Any rung could have been the one; the bound must hold for all of them.
+            for rung in &class.rungs {
+                if pool.not_ready.is_some()
+                    || !scratch.algebra.tolerates(pool.taints, class.tolerations, rung.spare_preferred)
+                {
+                    continue;
+                }
+                let Some(met) = scratch.algebra.meet(scratch.templates[pool_at].requirements, rung.strict) else {
+                    continue;
+                };
+                let alternatives: Vec<ReqId> = if class.volume_alternatives.is_empty() {
+                    vec![met]
+                } else {
+                    let all = class.volume_alternatives.iter();
+                    all.filter_map(|alternative| scratch.algebra.meet(met, *alternative)).collect()
+                };
+                for met in alternatives {
+                    let allowed = scratch.offers.of(snapshot, &scratch.algebra, pool.catalogue, met);
+                    for (a, b) in set.iter_mut().zip(allowed.iter()) {
+                        *a |= *b;
+                    }
+                }
+            }
+            offer_set::and_into(&mut set, &scratch.templates[pool_at].base);
+            scratch.templates[pool_at].keep_fitting(&mut set, &class.requests);
+            usable.extend(offer_set::iter(&set).map(|offer| (starts[pool_at] + offer) as u32));
+        }
+        let exclusive = class
+            .anti_affinity
+            .iter()
+            .filter(|group| {
+                scratch.groups.by_host(snapshot, **group)
+                    && scratch
+                        .groups
+                        .selected(snapshot, &scratch.algebra, class.identity)
+                        .counted
+                        .contains(group)
+            })
+            .map(|group| group.0)
+            .collect();
+        demands.push(Demand { count: *count, requests: class.requests.to_vec(), offers: usable, exclusive });
+    }
+    if demands.is_empty() {
+        return Some(0.0);
+    }
+    bound::lower_bound(&demands, &offers, work)
+}
+
+impl Plan {
+    /// Requests and daemons of a machine together.
+    pub fn used(machine: &PlannedMachine) -> ResVec {
+        let mut used = machine.requests.clone();
+        add_into(&mut used, &machine.daemons);
+        used
+    }
+}

@@ -1,0 +1,24 @@
+//! # Kubernetes objects out of JSON values, strictly
+//!
+//! [`read`] takes any value and returns the objects in it as the types the rest of joiner works with: Kubernetes' own kinds, and Karpenter's
+//! brought to their current version first. What it can't read it refuses with one [`Fault`]: object, field, value, what is wrong, what
+//! to do.
+//!
+//! *Unknown fields* are found by writing the typed object back and looking for what got lost. That sounds wasteful, but objects of one
+//! file mostly have the same fields, so callers ask only once per [`shape`]; and it keeps the number of generated readers
+//! at one per kind. Wrapping the reader to watch it (as `serde_ignored` and `serde_path_to_error` do) was tried first: each wrapper
+//! generates every reader anew, and this crate took minutes to compile.
+//!
+//! *Wrong types* are found the same way: when reading fails, parts of the value are left out one by one until it does not fail like
+//! that any more; the deepest such part is the culprit. Slow, and only ever done once, before the error is shown.
+//!
+//! This crate is apart from the ones around it for a plain reason: reading all kinds takes long to compile and seldom changes.
+
+mod fault;
+mod kinds;
+mod quantities;
+mod typed;
+
+pub use fault::Fault;
+pub use kinds::{Object, Read, name_of, read};
+pub use typed::shape;

@@ -1,0 +1,88 @@
+//! Generated clusters: whatever the world, the run ends, repeats itself, and does not depend on the order of its input.
+
+use super::super::outcome_to_plan;
+use super::*;
+use crate::checker::{Policy, check_with as check_with_policy};
+use crate::generate::{Size, cluster};
+
+fn generated(seed: u64) -> World {
+    let made = cluster(seed, Size::Small);
+    World::from_manifests(&made.manifests, &made.types).unwrap_or_else(|why| panic!("seed {seed}: {why}"))
+}
+
+/// Both policies of each kind, by seed.
+fn options(seed: u64) -> Options {
+    Options { respect_preferences: !seed.is_multiple_of(3), strict_min_values: seed.is_multiple_of(2) }
+}
+
+#[test]
+fn every_pending_pod_is_placed_or_refused_exactly_once() {
+    let (mut placed_in_all, mut refused_in_all) = (0, 0);
+    for seed in 0..300 {
+        let world = generated(seed);
+        let outcome = schedule(&world, &options(seed));
+        let mut seen: Vec<&String> = outcome.machines.iter().flat_map(|machine| &machine.pods).collect();
+        seen.extend(outcome.existing.values().flatten());
+        placed_in_all += seen.len();
+        refused_in_all += outcome.refused.len();
+        seen.extend(outcome.refused.keys());
+        seen.sort();
+        let mut pending: Vec<String> = world
+            .pods
+            .iter()
+            .filter(|pod| pod.node_name.is_none())
+            .map(|pod| format!("{}/{}", pod.namespace, pod.name))
+            .collect();
+        pending.sort();
+        assert_eq!(seen, pending.iter().collect::<Vec<_>>(), "seed {seed}");
+    }
+    // The clusters are worth planning: most pods find a place, a good part does not.
+    assert!(placed_in_all > 3 * refused_in_all / 2, "{placed_in_all} placed, {refused_in_all} refused");
+    assert!(refused_in_all * 20 > placed_in_all, "{placed_in_all} placed, {refused_in_all} refused");
+}
+
+#[test]
+fn the_order_of_the_input_does_not_matter() {
+    for seed in 0..150 {
+        let world = generated(seed);
+        let mut turned = world.clone();
+        turned.pools.reverse();
+        turned.nodes.reverse();
+        turned.pods.reverse();
+        turned.types.reverse();
+        turned.daemons.reverse();
+        for ty in &mut turned.types {
+            ty.offerings.reverse();
+            ty.requirements.reverse();
+        }
+        let half = turned.pods.len() / 2;
+        turned.pods.rotate_left(half);
+        assert_eq!(schedule(&world, &options(seed)), schedule(&turned, &options(seed)), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_same_world_gives_the_same_outcome() {
+    for seed in 0..50 {
+        assert_eq!(
+            schedule(&generated(seed), &options(seed)),
+            schedule(&generated(seed), &options(seed)),
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn the_checker_finds_no_fault() {
+    let mut faults = Vec::new();
+    for seed in 0..300 {
+        let world = generated(seed);
+        let options = options(seed);
+        let plan = outcome_to_plan(&world, &schedule(&world, &options));
+        let policy = Policy { best_effort_min_values: !options.strict_min_values };
+        for violation in check_with_policy(&world, &plan, policy) {
+            faults.push(format!("seed {seed}: {violation}"));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

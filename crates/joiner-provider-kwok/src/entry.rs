@@ -1,0 +1,89 @@
+//! What a list says of one machine type, and how the full [`InstanceType`] follows from it.
+//!
+//! All three sources (formulae, files, the shipped AWS list) meet here, so labels and overhead are derived in one
+//! place and a list means the same wherever it came from.
+
+use std::collections::BTreeSet;
+
+use joiner_api::instance_type::{InstanceType, Offering, Overhead, ResourceList, TypeRequirement};
+use joiner_api::names::{ARCH_LABEL, CAPACITY_TYPE_LABEL, INSTANCE_TYPE_LABEL, OS_LABEL, ZONE_LABEL};
+use joiner_api::quantity::Quantity;
+
+use crate::labels::{self, AwsName};
+
+/// Pods per machine where a list does not say.
+pub const DEFAULT_PODS: &str = "110";
+/// CPU every machine keeps for the kubelet.
+pub const KUBE_RESERVED_CPU: &str = "100m";
+/// Memory every machine keeps for the kubelet.
+pub const KUBE_RESERVED_MEMORY: &str = "10Mi";
+
+/// One type as a list describes it, before labels and overhead are derived.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// The type's name.
+    pub name: String,
+    /// Processor architecture, e.g. `amd64`.
+    pub architecture: String,
+    /// Operating systems its machines can run, one of which each machine gets.
+    pub operating_systems: Vec<String>,
+    /// The whole machine, `pods` included.
+    pub resources: ResourceList,
+    /// The terms on which it can be had.
+    pub offerings: Vec<Offering>,
+}
+
+/// Derives requirements and overhead for a whole list.
+///
+/// The list is taken together because one AWS-shaped name makes the AWS labels well-known for all: a type that has
+/// no such label must then say so (`DoesNotExist`), or it would pass for a machine with any value.
+pub fn instance_types(entries: Vec<Entry>) -> Vec<InstanceType> {
+    let with_aws_labels = entries.iter().any(|entry| AwsName::parse(&entry.name).is_some());
+    let overhead = overhead();
+    entries.into_iter().map(|entry| instance_type(entry, with_aws_labels, overhead.clone())).collect()
+}
+
+fn instance_type(entry: Entry, with_aws_labels: bool, overhead: Overhead) -> InstanceType {
+    let mut requirements = Vec::with_capacity(9 + if with_aws_labels { labels::AWS_LABELS.len() } else { 0 });
+    requirements.push(TypeRequirement::one_of(INSTANCE_TYPE_LABEL, [entry.name.as_str()]));
+    requirements.push(TypeRequirement::one_of(ARCH_LABEL, [entry.architecture]));
+    requirements.push(TypeRequirement::one_of(OS_LABEL, entry.operating_systems));
+    requirements.push(union_of(&entry.offerings, ZONE_LABEL));
+    requirements.push(union_of(&entry.offerings, CAPACITY_TYPE_LABEL));
+    requirements.extend(labels::kwok_requirements(&entry.name, &entry.resources));
+    if with_aws_labels {
+        requirements.extend(labels::aws_requirements(&entry.name, &entry.resources));
+    }
+    InstanceType {
+        name: entry.name,
+        requirements,
+        offerings: entry.offerings,
+        capacity: entry.resources,
+        overhead,
+        volume_limits: Default::default(),
+    }
+}
+
+/// Every value some offering names for the key. Where none does, machines of the type lack the label.
+fn union_of(offerings: &[Offering], key: &str) -> TypeRequirement {
+    let values: BTreeSet<&str> = offerings
+        .iter()
+        .flat_map(|offering| &offering.requirements)
+        .filter(|requirement| requirement.key == key)
+        .flat_map(|requirement| requirement.values.iter().map(String::as_str))
+        .collect();
+    if values.is_empty() { labels::absent(key) } else { TypeRequirement::one_of(key, values) }
+}
+
+fn overhead() -> Overhead {
+    let kube_reserved = ResourceList::from([
+        ("cpu".to_owned(), constant(KUBE_RESERVED_CPU)),
+        ("memory".to_owned(), constant(KUBE_RESERVED_MEMORY)),
+    ]);
+    Overhead { kube_reserved, ..Overhead::default() }
+}
+
+/// Reads a quantity that is written in this crate's own source.
+pub(crate) fn constant(text: &str) -> Quantity {
+    Quantity::parse(text).expect("a quantity in our own source is well formed")
+}

@@ -1,0 +1,353 @@
+//! Labels that follow from a type's name and capacity.
+//!
+//! The KWOK provider derives four labels (family, size, cpu, memory). Names of AWS shape (`c5.large`) give in
+//! addition the `karpenter.k8s.aws/instance-*` labels that can be known without asking AWS, so that a NodePool
+//! written for AWS selects the same machines here. Facts that a name does not tell (hypervisor, local disks,
+//! network bandwidth, …) are left out: a NodePool that insists on them finds no type.
+
+use joiner_api::instance_type::{Operator, ResourceList, TypeRequirement};
+use joiner_api::names::{
+    AWS_INSTANCE_CATEGORY_LABEL, AWS_INSTANCE_CPU_LABEL, AWS_INSTANCE_FAMILY_LABEL,
+    AWS_INSTANCE_GENERATION_LABEL, AWS_INSTANCE_MEMORY_LABEL, AWS_INSTANCE_SIZE_LABEL,
+    KWOK_INSTANCE_CPU_LABEL, KWOK_INSTANCE_FAMILY_LABEL, KWOK_INSTANCE_MEMORY_LABEL,
+    KWOK_INSTANCE_SIZE_LABEL,
+};
+use joiner_api::quantity::Quantity;
+
+/// AWS: whether the family is a flexible one.
+pub const AWS_FLEX_LABEL: &str = "karpenter.k8s.aws/instance-capability-flex";
+/// AWS: number of GPUs.
+pub const AWS_GPU_COUNT_LABEL: &str = "karpenter.k8s.aws/instance-gpu-count";
+/// AWS: model of the GPUs, lower case.
+pub const AWS_GPU_NAME_LABEL: &str = "karpenter.k8s.aws/instance-gpu-name";
+/// AWS: maker of the GPUs, lower case.
+pub const AWS_GPU_MANUFACTURER_LABEL: &str = "karpenter.k8s.aws/instance-gpu-manufacturer";
+
+/// The AWS labels that every type of a list with AWS-shaped names has or is known to lack, in the order in which
+/// [`aws_requirements`] states them.
+pub const AWS_LABELS: [&str; 10] = [
+    AWS_INSTANCE_CATEGORY_LABEL,
+    AWS_INSTANCE_FAMILY_LABEL,
+    AWS_INSTANCE_GENERATION_LABEL,
+    AWS_INSTANCE_SIZE_LABEL,
+    AWS_FLEX_LABEL,
+    AWS_INSTANCE_CPU_LABEL,
+    AWS_INSTANCE_MEMORY_LABEL,
+    AWS_GPU_COUNT_LABEL,
+    AWS_GPU_NAME_LABEL,
+    AWS_GPU_MANUFACTURER_LABEL,
+];
+
+/// GPU resources and the makers they stand for.
+const GPU_RESOURCES: [(&str, &str); 2] = [("nvidia.com/gpu", "nvidia"), ("amd.com/gpu", "amd")];
+
+/// GPU models by AWS family. Models only: the number of GPUs is the capacity's business.
+const AWS_GPU_MODELS: [(&str, &str); 21] = [
+    ("g3", "m60"),
+    ("g3s", "m60"),
+    ("g4ad", "radeon-pro-v520"),
+    ("g4dn", "t4"),
+    ("g5", "a10g"),
+    ("g5g", "t4g"),
+    ("g6", "l4"),
+    ("g6e", "l40s"),
+    ("g6f", "l4"),
+    ("gr6", "l4"),
+    ("gr6f", "l4"),
+    ("p2", "k80"),
+    ("p3", "v100"),
+    ("p3dn", "v100"),
+    ("p4d", "a100"),
+    ("p4de", "a100"),
+    ("p5", "h100"),
+    ("p5e", "h200"),
+    ("p5en", "h200"),
+    ("p6-b200", "b200"),
+    ("p6e-gb200", "gb200"),
+];
+
+const MIB: i64 = 1 << 20;
+
+/// The requirement "machines of this type lack the label".
+pub fn absent(key: &str) -> TypeRequirement {
+    TypeRequirement { key: key.to_owned(), operator: Operator::DoesNotExist, values: Vec::new() }
+}
+
+/// The family part of a name: what precedes the first `.` or `-`, or the first character if neither occurs.
+pub fn kwok_family(name: &str) -> &str {
+    match name.split_once(['.', '-']) {
+        Some((family, _)) => family,
+        None => name.chars().next().map_or("", |first| &name[..first.len_utf8()]),
+    }
+}
+
+/// The size part of a name such as `m5.2xlarge`; other names are sized by their CPU quantity.
+pub fn kwok_size<'a>(name: &'a str, cpu: &'a str) -> &'a str {
+    let is_word = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    match name.split_once('.') {
+        Some((family, size)) if is_word(family) && is_plain_size(size) => size,
+        _ => cpu,
+    }
+}
+
+/// `nano` … `large`, `xlarge` with or without a number before it, `metal`.
+fn is_plain_size(size: &str) -> bool {
+    match size {
+        "nano" | "micro" | "small" | "medium" | "large" | "metal" => true,
+        _ => size.strip_suffix("xlarge").is_some_and(|count| count.bytes().all(|byte| byte.is_ascii_digit())),
+    }
+}
+
+/// The four labels of the KWOK provider.
+pub fn kwok_requirements(name: &str, resources: &ResourceList) -> [TypeRequirement; 4] {
+    let text_of = |resource: &str| resources.get(resource).map(Quantity::to_string);
+    let (cpu, memory) = (text_of("cpu").unwrap_or_default(), text_of("memory").unwrap_or_default());
+    [
+        TypeRequirement::one_of(KWOK_INSTANCE_SIZE_LABEL, [kwok_size(name, &cpu)]),
+        TypeRequirement::one_of(KWOK_INSTANCE_FAMILY_LABEL, [kwok_family(name)]),
+        TypeRequirement::one_of(KWOK_INSTANCE_CPU_LABEL, [cpu.as_str()]),
+        TypeRequirement::one_of(KWOK_INSTANCE_MEMORY_LABEL, [memory.as_str()]),
+    ]
+}
+
+/// The parts of an AWS type name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AwsName<'a> {
+    /// Leading letters, e.g. `c`, `im`, `u`.
+    pub category: &'a str,
+    /// All before the dot, e.g. `c7i-flex`.
+    pub family: &'a str,
+    /// The first number that is not a memory size, e.g. `7`; `1` for `u-6tb1`.
+    pub generation: &'a str,
+    /// All after the dot, e.g. `metal-24xl`.
+    pub size: &'a str,
+}
+
+impl<'a> AwsName<'a> {
+    /// Takes a name apart, if it has the shape of an AWS type name.
+    ///
+    /// The size must be one AWS uses: a custom `node1.gold` is somebody's own name and gets no AWS labels.
+    pub fn parse(name: &'a str) -> Option<Self> {
+        let (family, size) = name.split_once('.')?;
+        let is_family =
+            family.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+        if !is_family || !(is_plain_size(size) || is_metal_size(size)) {
+            return None;
+        }
+        let (category, rest) = split_at_end_of(family, |byte| byte.is_ascii_lowercase());
+        let (generation, _) = split_at_end_of(without_memory_size(rest), |byte| byte.is_ascii_digit());
+        (!category.is_empty() && !generation.is_empty()).then_some(AwsName {
+            category,
+            family,
+            generation,
+            size,
+        })
+    }
+
+    /// Whether the family is one of those with a flexible CPU share.
+    pub fn is_flex(&self) -> bool {
+        self.family.ends_with("-flex")
+    }
+}
+
+/// `metal-24xl` and the like.
+fn is_metal_size(size: &str) -> bool {
+    size.strip_prefix("metal-")
+        .and_then(|rest| rest.strip_suffix("xl"))
+        .is_some_and(|count| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Drops the `-6tb` of `u-6tb1`, where the generation follows the memory size.
+fn without_memory_size(rest: &str) -> &str {
+    rest.strip_prefix('-')
+        .map(|size| split_at_end_of(size, |byte| byte.is_ascii_digit()))
+        .filter(|(digits, _)| !digits.is_empty())
+        .and_then(|(_, after)| after.strip_prefix("tb"))
+        .unwrap_or(rest)
+}
+
+/// Splits ASCII text after the longest prefix whose bytes all pass.
+fn split_at_end_of(text: &str, passes: impl Fn(u8) -> bool) -> (&str, &str) {
+    text.split_at(text.bytes().position(|byte| !passes(byte)).unwrap_or(text.len()))
+}
+
+/// The AWS labels of a type: values where its name and capacity tell them, else the statement that it lacks them.
+pub fn aws_requirements(name: &str, resources: &ResourceList) -> Vec<TypeRequirement> {
+    let Some(parts) = AwsName::parse(name) else {
+        return AWS_LABELS.into_iter().map(absent).collect();
+    };
+    let whole = |resource: &str| resources.get(resource).map(whole_units);
+    let gpu = only_gpu(resources);
+    let model = AWS_GPU_MODELS.iter().find(|(family, _)| *family == parts.family).map(|(_, model)| *model);
+    let values = [
+        Some(parts.category.to_owned()),
+        Some(parts.family.to_owned()),
+        Some(parts.generation.to_owned()),
+        Some(parts.size.to_owned()),
+        Some(parts.is_flex().to_string()),
+        whole("cpu").map(|cpus| cpus.to_string()),
+        whole("memory").map(|bytes| (bytes / MIB).to_string()),
+        gpu.map(|(_, count)| count.to_string()),
+        gpu.and(model).map(str::to_owned),
+        gpu.map(|(maker, _)| maker.to_owned()),
+    ];
+    let requirement = |(key, value): (&str, Option<String>)| match value {
+        Some(value) => TypeRequirement::one_of(key, [value]),
+        None => absent(key),
+    };
+    AWS_LABELS.into_iter().zip(values).map(requirement).collect()
+}
+
+/// Maker and number of the GPUs, if the machine has GPUs of exactly one maker.
+fn only_gpu(resources: &ResourceList) -> Option<(&'static str, i64)> {
+    let mut found = GPU_RESOURCES
+        .into_iter()
+        .filter_map(|(resource, maker)| Some((maker, whole_units(resources.get(resource)?))))
+        .filter(|(_, count)| *count > 0);
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
+}
+
+/// The amount in whole units, rounded as Kubernetes does.
+pub(crate) fn whole_units(quantity: &Quantity) -> i64 {
+    quantity.value_saturating()
+}
+
+/// Whether text can stand as a label value: at most 63 letters, digits, `-`, `_`, `.`, alphanumeric at both ends.
+pub fn is_label_value(text: &str) -> bool {
+    text.is_empty() || is_label_name(text)
+}
+
+/// Whether text can stand as a label key: a name as above, optionally behind a DNS domain and a slash.
+pub fn is_label_key(text: &str) -> bool {
+    let Some((domain, name)) = text.split_once('/') else { return is_label_name(text) };
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+    };
+    domain.len() <= 253 && domain.split('.').all(is_part) && is_label_name(name)
+}
+
+fn is_label_name(text: &str) -> bool {
+    let ends_well = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    bytes.len() <= 63
+        && ends_well(bytes.first())
+        && ends_well(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::constant;
+
+    #[test]
+    fn kwok_labels_follow_the_name() {
+        for (name, family, size) in [
+            ("c-1x-amd64-linux", "c", "16"),
+            ("m5.2xlarge", "m5", "2xlarge"),
+            ("m5.xlarge", "m5", "xlarge"),
+            ("x.large", "x", "large"),
+            ("c5.metal", "c5", "metal"),
+            ("c7i.metal-24xl", "c7i", "16"),
+            ("c7i-flex.4xlarge", "c7i", "16"),
+            ("u-18tb1.112xlarge", "u", "16"),
+            ("t3.nano", "t3", "nano"),
+            ("a.b.large", "a", "16"),
+            ("m5.Large", "m5", "16"),
+            ("m5.x2xlarge", "m5", "16"),
+            ("under_score.small", "under_score", "small"),
+            (".large", "", "16"),
+            ("standard", "s", "16"),
+            ("ärmel", "ä", "16"),
+            ("", "", "16"),
+        ] {
+            assert_eq!((kwok_family(name), kwok_size(name, "16")), (family, size), "{name}");
+        }
+    }
+
+    #[test]
+    fn aws_names_come_apart() {
+        for (name, expected) in [
+            ("c5.large", Some(("c", "c5", "5", "large"))),
+            ("c7i-flex.8xlarge", Some(("c", "c7i-flex", "7", "8xlarge"))),
+            ("r7iz.metal-32xl", Some(("r", "r7iz", "7", "metal-32xl"))),
+            ("u-6tb1.56xlarge", Some(("u", "u-6tb1", "1", "56xlarge"))),
+            ("u7i-12tb.224xlarge", Some(("u", "u7i-12tb", "7", "224xlarge"))),
+            ("im4gn.large", Some(("im", "im4gn", "4", "large"))),
+            ("p6-b200.48xlarge", Some(("p", "p6-b200", "6", "48xlarge"))),
+            ("trn1n.32xlarge", Some(("trn", "trn1n", "1", "32xlarge"))),
+            ("x.large", None),
+            ("c-1x-amd64-linux", None),
+            ("node1.gold", None),
+            ("5c.large", None),
+            ("C5.large", None),
+            ("u-6tb.large", None),
+            ("c5", None),
+            ("c5.metal-xl", None),
+            ("", None),
+        ] {
+            let found =
+                AwsName::parse(name).map(|name| (name.category, name.family, name.generation, name.size));
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    fn aws_values(name: &str, resources: &[(&str, &str)]) -> Vec<Option<String>> {
+        let resources = resources.iter().map(|(key, text)| ((*key).to_owned(), constant(text))).collect();
+        aws_requirements(name, &resources)
+            .iter()
+            .map(|requirement| requirement.single_value().map(str::to_owned))
+            .collect()
+    }
+
+    #[test]
+    fn aws_labels_hold_what_name_and_capacity_tell() {
+        let some = |values: [&str; 7]| values.map(|value| Some(value.to_owned())).to_vec();
+        let machine = [("cpu", "48"), ("memory", "192Gi")];
+        let mut expected = some(["g", "g5", "5", "12xlarge", "false", "48", "196608"]);
+        expected.extend([None, None, None]);
+        assert_eq!(
+            aws_values("g5.12xlarge", &machine),
+            expected,
+            "no GPU in the capacity, none in the labels"
+        );
+
+        let with_gpu = [machine[0], machine[1], ("nvidia.com/gpu", "4")];
+        expected.truncate(7);
+        expected.extend(["4", "a10g", "nvidia"].map(|value| Some(value.to_owned())));
+        assert_eq!(aws_values("g5.12xlarge", &with_gpu), expected);
+
+        let two_makers = [with_gpu[0], with_gpu[1], with_gpu[2], ("amd.com/gpu", "1")];
+        assert_eq!(aws_values("g5.12xlarge", &two_makers)[7..], [None, None, None]);
+        assert_eq!(aws_values("m7i-flex.large", &machine)[4].as_deref(), Some("true"));
+        assert_eq!(aws_values("own-name", &machine), vec![None; AWS_LABELS.len()]);
+    }
+
+    #[test]
+    fn label_syntax() {
+        let long = "a".repeat(64);
+        for (text, value, key) in [
+            ("", true, false),
+            ("a", true, true),
+            ("c5.large", true, true),
+            ("-a", false, false),
+            ("a b", false, false),
+            (&long[..63], true, true),
+            (&long, false, false),
+            ("example.com/rack", false, true),
+            ("Example.com/rack", false, false),
+            ("/rack", false, false),
+            ("example.com/", false, false),
+            ("a/b/c", false, false),
+            ("ü", false, false),
+        ] {
+            assert_eq!((is_label_value(text), is_label_key(text)), (value, key), "{text}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A parsed JSON or YAML document that forgets nothing.
+//!
+//! The usual value types merge keys that occur twice. A list of machine types is read with key case ignored, so
+//! `Price` and `price` in one offering are the same key given twice, and the reader must see both to refuse them.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+/// YAML lists may be as long as the longest real ones (some 1,700 types, 50 nodes per offering), with room to grow.
+const YAML_NODES_MAX: usize = 20_000_000;
+
+/// One node of a document.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Tree {
+    Null,
+    Bool(bool),
+    Integer(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Tree>),
+    Table(Vec<(String, Tree)>),
+}
+
+/// Reads all documents of a text: one if it is JSON, any number if it is YAML.
+///
+/// The file name decides where it can (`.json`, `.yaml`, `.yml`). Any other name: JSON if it reads as such, else
+/// YAML; the complaint is then the one of the format the text looks like.
+pub(crate) fn parse(file_name: &str, text: &str) -> Result<Vec<Tree>, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let ends_with = |extension: &str| {
+        file_name
+            .get(file_name.len().wrapping_sub(extension.len())..)
+            .is_some_and(|end| end.eq_ignore_ascii_case(extension))
+    };
+    if ends_with(".json") {
+        return parse_json(text);
+    }
+    if ends_with(".yaml") || ends_with(".yml") {
+        return parse_yaml(text);
+    }
+    let json = parse_json(text);
+    if json.is_ok() {
+        return json;
+    }
+    let looks_like_json = text.trim_start().starts_with(['[', '{']);
+    parse_yaml(text).or_else(|error| if looks_like_json { json } else { Err(error) })
+}
+
+fn parse_json(text: &str) -> Result<Vec<Tree>, String> {
+    serde_json::from_str(text).map(|tree| vec![tree]).map_err(|error| format!("not JSON: {error}"))
+}
+
+fn parse_yaml(text: &str) -> Result<Vec<Tree>, String> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_nodes: YAML_NODES_MAX, max_events: 2 * YAML_NODES_MAX },
+        strict_booleans: true,
+        // Let through so that the reader can say which price it is.
+        non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::PassThrough,
+        with_snippet: false,
+    };
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+        let message = error.to_string();
+        format!("not YAML: {}", message.lines().next().unwrap_or("no reason given"))
+    })
+}
+
+impl fmt::Display for Tree {
+    /// A short rendering for messages, not a format to be read back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Tree::Null => f.write_str("null"),
+            Tree::Bool(value) => value.fmt(f),
+            Tree::Integer(value) => value.fmt(f),
+            Tree::Float(value) => value.fmt(f),
+            Tree::Text(value) => f.write_str(value),
+            Tree::List(items) => write!(f, "[… {} items]", items.len()),
+            Tree::Table(fields) => write!(f, "{{… {} keys}}", fields.len()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TreeVisitor)
+    }
+}
+
+struct TreeVisitor;
+
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON or YAML value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
+        Tree::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+        Ok(Tree::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
+        Ok(Tree::Integer(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
+        Ok(Tree::Integer(value.into()))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Tree, E> {
+        Ok(Tree::Integer(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
+        Ok(Tree::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
+        Ok(Tree::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Tree, E> {
+        Ok(Tree::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Tree, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element()? {
+            items.push(item);
+        }
+        Ok(Tree::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Tree, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = access.next_entry()? {
+            fields.push(field);
+        }
+        Ok(Tree::Table(fields))
+    }
+}

@@ -1,0 +1,139 @@
+//! Catalogues: instance types and offerings, sorted so that the cheapest of a set is its first.
+
+use std::collections::BTreeMap;
+
+use joiner_api::instance_type::{InstanceType, ResourceList, TypeRequirement};
+use joiner_api::names::{CAPACITY_TYPE_LABEL, ZONE_LABEL};
+use joiner_core::model::{self, Catalogue, Operator, Requirement, Reservation, ReservationIdx, TypeIdx};
+
+use crate::digest::stable_key;
+use crate::lower::Lowering;
+use crate::requests::in_lane_units;
+
+/// What a price that makes no sense counts as: more than any price that does.
+const NO_PRICE: i64 = i64::MAX / 1024;
+
+/// A price in whole nano-dollars.
+pub(crate) fn nano_usd(price: f64) -> i64 {
+    let nano = (price * 1e9).round();
+    if nano.is_finite() && nano >= 0.0 && nano < NO_PRICE as f64 { nano as i64 } else { NO_PRICE }
+}
+
+impl Lowering<'_> {
+    /// Fills in one catalogue per given one, in that order.
+    pub(crate) fn lower_catalogues(&mut self) {
+        let cluster = self.cluster;
+        let mut reservations: BTreeMap<&str, u32> = BTreeMap::new();
+        for offering in cluster.catalogues.iter().flat_map(|c| &c.types).flat_map(|t| &t.offerings) {
+            if let Some(reservation) = &offering.reservation {
+                let left = reservations.entry(&reservation.id).or_insert(reservation.capacity);
+                *left = (*left).min(reservation.capacity);
+            }
+        }
+        self.snapshot.reservations = reservations
+            .iter()
+            .map(|(id, capacity)| Reservation { id: (*id).into(), capacity: *capacity })
+            .collect();
+        let ids: Vec<&str> = reservations.into_keys().collect();
+        for input in &cluster.catalogues {
+            let catalogue = self.lower_catalogue(&input.types, &ids);
+            self.snapshot.catalogues.push(catalogue);
+        }
+    }
+
+    fn lower_catalogue(&mut self, types: &[InstanceType], reservations: &[&str]) -> Catalogue {
+        let mut sorted: Vec<&InstanceType> = types.iter().collect();
+        sorted.sort_by(|a, b| a.name.cmp(&b.name));
+        let before = sorted.len();
+        sorted.dedup_by(|a, b| a.name == b.name);
+        if sorted.len() < before {
+            self.notes.push(format!(
+                "{} instance types were given more than once; the first counts",
+                before - sorted.len()
+            ));
+        }
+        sorted.retain(|t| {
+            let usable = !t.capacity.is_empty();
+            if !usable {
+                self.notes.push(format!("instance type `{}` has no capacity and is left out", t.name));
+            }
+            usable
+        });
+        let zone_key = self.snapshot.vocabulary.names.key(ZONE_LABEL);
+        let capacity_key = self.snapshot.vocabulary.names.key(CAPACITY_TYPE_LABEL);
+        let mut catalogue = Catalogue::default();
+        for (at, input) in sorted.iter().enumerate() {
+            let requirements = self.type_set(&input.requirements);
+            catalogue.types.push(model::InstanceType {
+                name: input.name.as_str().into(),
+                requirements,
+                capacity: self.quantities(&input.capacity),
+                volume_limits: input.volume_limits.iter().map(|(d, n)| (d.as_str().into(), *n)).collect(),
+            });
+            let plain = self.quantities(&input.allocatable());
+            for offering in &input.offerings {
+                let requirements = self.type_set(&offering.requirements);
+                let allocatable = if offering.capacity_override.is_empty() {
+                    plain.clone()
+                } else {
+                    self.quantities(&input.allocatable_for(offering))
+                };
+                let names = &mut self.snapshot.vocabulary.names;
+                catalogue.offerings.push(model::Offering {
+                    instance_type: TypeIdx::new(at),
+                    requirements,
+                    price: offering.price,
+                    price_nano_usd: nano_usd(offering.price),
+                    available: offering.available,
+                    allocatable,
+                    reservation: offering
+                        .reservation
+                        .as_ref()
+                        .and_then(|r| reservations.binary_search(&r.id.as_str()).ok())
+                        .map(ReservationIdx::new),
+                    zone: offering.zone().map(|zone| names.value(zone_key, zone)),
+                    capacity_type: offering.capacity_type().map(|value| names.value(capacity_key, value)),
+                });
+            }
+        }
+        let names = &self.snapshot.vocabulary.names;
+        catalogue.offerings.sort_by(|a, b| {
+            let texts = |o: &model::Offering| {
+                (
+                    o.zone.map(|zone| names.value_text(zone_key, zone)),
+                    o.capacity_type.map(|value| names.value_text(capacity_key, value)),
+                )
+            };
+            // Types are sorted by name, so their positions compare as their names do.
+            (a.price_nano_usd, a.instance_type, texts(a)).cmp(&(b.price_nano_usd, b.instance_type, texts(b)))
+        });
+        catalogue
+    }
+
+    fn type_set(&mut self, requirements: &[TypeRequirement]) -> model::ReqId {
+        let vocabulary = &mut self.snapshot.vocabulary;
+        let mut list = Vec::with_capacity(requirements.len());
+        for requirement in requirements {
+            let key = vocabulary.names.key(stable_key(&requirement.key));
+            let values: Vec<&str> = requirement.values.iter().map(String::as_str).collect();
+            let made = match Operator::parse(requirement.operator.as_str()) {
+                Some(operator) => Requirement::from_expression(&mut vocabulary.names, key, operator, &values),
+                None => Requirement::nothing(),
+            };
+            list.push((key, made));
+        }
+        vocabulary.set(list)
+    }
+
+    /// A resource list in lanes; resources nobody asks for are left out.
+    pub(crate) fn quantities(&self, list: &ResourceList) -> model::ResVec {
+        let names = &self.snapshot.vocabulary.names;
+        let mut out = model::ResVec::from_elem(0, names.lane_count());
+        for (name, quantity) in list {
+            if let Some(lane) = names.known_lane(name) {
+                out[lane] = in_lane_units(name, quantity);
+            }
+        }
+        out
+    }
+}

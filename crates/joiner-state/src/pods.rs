@@ -1,0 +1,281 @@
+//! Pending pods: classes of those alike, their relaxation ladders, and the reasons why some are not looked at.
+
+use joiner_api::names::{self, CAPACITY_TYPE_LABEL, CAPACITY_TYPES, NODEPOOL_LABEL};
+use joiner_api::validation::qualified_name_fault;
+use joiner_core::model::names::atoi;
+use joiner_core::model::{ClassIdx, GroupIdx, Operator, Pod, PodClass, Relaxed, Rung};
+
+use crate::cluster::{PodRecord, Standing};
+use crate::digest::{Digest, Expression, Term};
+use crate::lower::Lowering;
+use crate::topology::matching_terms;
+
+/// What is still in force of a pod's wishes.
+struct Ladder<'d> {
+    /// Required node-affinity terms left; `None` for a pod without required node affinity.
+    required: Vec<Option<&'d Term>>,
+    /// Heaviest first, as are the next two.
+    preferred: &'d [Term],
+    affinity: Vec<GroupIdx>,
+    anti_affinity: Vec<GroupIdx>,
+    /// Spread constraints: hard or not, and group.
+    spread: Vec<(bool, GroupIdx)>,
+    spare_preferred: bool,
+}
+
+impl Ladder<'_> {
+    /// Gives one thing up, in the fixed order; `None` when nothing is left to give up.
+    fn relax(&mut self, has_preferred_taints: bool) -> Option<Relaxed> {
+        if self.required.len() > 1 {
+            self.required.remove(0);
+            return Some(Relaxed::RequiredTerm);
+        }
+        if !self.affinity.is_empty() {
+            self.affinity.remove(0);
+            return Some(Relaxed::PodAffinity);
+        }
+        if !self.anti_affinity.is_empty() {
+            self.anti_affinity.remove(0);
+            return Some(Relaxed::PodAntiAffinity);
+        }
+        if let [_, rest @ ..] = self.preferred {
+            self.preferred = rest;
+            return Some(Relaxed::NodeAffinity);
+        }
+        if let Some(at) = self.spread.iter().position(|(hard, _)| !hard) {
+            self.spread.swap_remove(at);
+            return Some(Relaxed::Spread);
+        }
+        if has_preferred_taints && !self.spare_preferred {
+            self.spare_preferred = true;
+            return Some(Relaxed::PreferNoSchedule);
+        }
+        None
+    }
+}
+
+impl<'c> Lowering<'c> {
+    /// Fills in pending pods and their classes.
+    pub(crate) fn lower_pending(&mut self, pods: &[PodRecord]) {
+        let mut last: Option<((u32, u32, u32), ClassIdx)> = None;
+        for (row, pod) in pods.iter().enumerate() {
+            if pod.standing != Standing::Pending {
+                continue;
+            }
+            let reduced = self.reduce(pod.labels);
+            let reach = self.reach_id(pod.claims, row as u32);
+            let key = (pod.spec, reduced, reach);
+            let class = match last {
+                Some((last, class)) if last == key => class,
+                _ => match self.classes.get(&key) {
+                    Some(class) => *class,
+                    None => self.new_class(key),
+                },
+            };
+            last = Some((key, class));
+            self.snapshot.pods.push(Pod {
+                class,
+                created: pod.created,
+                uid: "".into(),
+                name: self.cluster.pod_names.text(row as u32).into(),
+            });
+        }
+    }
+
+    fn new_class(&mut self, key: (u32, u32, u32)) -> ClassIdx {
+        let (spec, reduced, reach) = key;
+        let cluster = self.cluster;
+        let digest = &cluster.specs[spec as usize];
+        let identity = self.identity(spec, reduced);
+        let requests = self.requests_of(spec).clone();
+        let tolerations = self.snapshot.vocabulary.toleration_list(digest.tolerations.clone());
+        let reach = self.reaches.get(reach).clone();
+        let priority = self.priority(digest);
+        let refused = self
+            .refusal(digest)
+            .or_else(|| priority.as_ref().err().cloned())
+            .map(Into::into)
+            .or(reach.refused);
+        let (rungs, anti_affinity) = if refused.is_some() {
+            let empty = self.snapshot.vocabulary.set([]);
+            let rung =
+                Rung { ask: empty, strict: empty, spare_preferred: false, groups: Vec::new(), relaxed: None };
+            (vec![rung], Vec::new())
+        } else {
+            self.rungs(digest, reduced)
+        };
+        let class = ClassIdx::new(self.snapshot.classes.len());
+        self.snapshot.classes.push(PodClass {
+            identity,
+            requests,
+            priority: priority.unwrap_or(0),
+            tolerations,
+            ports: digest.ports.clone(),
+            volumes: reach.uses,
+            volume_alternatives: reach.alternatives,
+            anti_affinity,
+            rungs,
+            refused,
+        });
+        self.classes.insert(key, class);
+        class
+    }
+
+    /// The relaxation ladder, and the groups of required anti-affinity.
+    fn rungs(&mut self, pod: &Digest, reduced: u32) -> (Vec<Rung>, Vec<GroupIdx>) {
+        let respect = self.cluster.options.respect_preferences;
+        let together = self.affinity_groups(pod, reduced);
+        let mut apart: Vec<GroupIdx> = Vec::new();
+        for term in &pod.anti_affinity {
+            let group = self.anti_affinity_group(pod, term, reduced);
+            if !apart.contains(&group) {
+                apart.push(group);
+            }
+        }
+        let mut ladder = Ladder {
+            required: match &pod.required {
+                None => vec![None],
+                Some(terms) => matching_terms(terms).map(Some).collect(),
+            },
+            preferred: if respect { &pod.preferred } else { &[] },
+            affinity: Vec::new(),
+            anti_affinity: Vec::new(),
+            spread: Vec::new(),
+            spare_preferred: false,
+        };
+        if respect {
+            for term in &pod.preferred_affinity {
+                ladder.affinity.push(self.affinity_group(pod, term, reduced));
+            }
+            for term in &pod.preferred_anti_affinity {
+                ladder.anti_affinity.push(self.anti_affinity_group(pod, term, reduced));
+            }
+        }
+        for spread in pod.spread.iter().filter(|spread| spread.hard || respect) {
+            ladder.spread.push((spread.hard, self.spread_group(pod, spread, reduced)));
+        }
+        let mut rungs = Vec::new();
+        let mut relaxed = None;
+        loop {
+            let term = ladder.required.first().copied().flatten();
+            let ask = self.node_ask(pod, term, ladder.preferred.first());
+            let strict = self.node_ask(pod, term, None);
+            self.ask_about(ask);
+            let mut groups: Vec<GroupIdx> = Vec::new();
+            let spread = ladder.spread.iter().map(|(_, group)| group);
+            for group in
+                spread.chain(&together).chain(&ladder.affinity).chain(&apart).chain(&ladder.anti_affinity)
+            {
+                if !groups.contains(group) {
+                    groups.push(*group);
+                }
+            }
+            rungs.push(Rung { ask, strict, spare_preferred: ladder.spare_preferred, groups, relaxed });
+            relaxed = ladder.relax(self.snapshot.has_preferred_taints);
+            if relaxed.is_none() {
+                return (rungs, apart);
+            }
+        }
+    }
+
+    /// A pod's priority; the error is the reason to refuse it.
+    fn priority(&mut self, pod: &Digest) -> Result<i32, String> {
+        if let Some(priority) = pod.priority {
+            return Ok(priority);
+        }
+        let Some(class) = &pod.priority_class else {
+            return Ok(self.cluster.default_priority.as_ref().map_or(0, |(_, value)| *value));
+        };
+        self.cluster.priorities.get(&**class).copied().ok_or_else(|| {
+            let note = format!("priority class `{class}` does not exist; pods that name it are not placed");
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+            format!("priority class `{class}` does not exist: create it, or name another")
+        })
+    }
+
+    /// Why a pod is not looked at, as far as its own spec says.
+    fn refusal(&mut self, pod: &Digest) -> Option<String> {
+        if pod.resource_claims {
+            return Some(
+                "the pod has resource claims (`spec.resourceClaims`), which are not supported".to_owned(),
+            );
+        }
+        let selector = pod.node_selector.iter().find_map(|(key, value)| {
+            self.key_fault(key).or_else(|| {
+                (&**key == CAPACITY_TYPE_LABEL && !is_capacity_type(value))
+                    .then(|| unknown_capacity_type(value))
+            })
+        });
+        if let Some(fault) = selector {
+            return Some(format!("the node selector cannot be met: {fault}"));
+        }
+        let terms = pod.required.as_deref()?;
+        if let Some(fault) = terms.iter().flat_map(|t| &t.expressions).find_map(|e| self.expression_fault(e))
+        {
+            return Some(format!("the required node affinity cannot be met: {fault}"));
+        }
+        if terms.iter().any(|term| term.match_fields) {
+            return Some(
+                "the required node affinity uses `matchFields`, which pick nodes that exist already"
+                    .to_owned(),
+            );
+        }
+        if matching_terms(terms).next().is_none() {
+            return Some(
+                "the required node affinity has no term that can match: a term needs at least one expression"
+                    .to_owned(),
+            );
+        }
+        let nodepool = self.snapshot.vocabulary.names.key(NODEPOOL_LABEL);
+        let stays_away = matching_terms(terms).all(|term| {
+            let ask = self.node_ask(pod, Some(term), None);
+            let mut items = self.snapshot.vocabulary.set_items(ask);
+            items.any(|(key, rq)| {
+                key == nodepool && !rq.complement && rq.values.is_empty() && rq.may_be_absent
+            })
+        });
+        stays_away.then(|| {
+            format!("the pod asks for a node without label `{NODEPOOL_LABEL}`, so for one that no pool makes")
+        })
+    }
+
+    fn key_fault(&self, key: &str) -> Option<String> {
+        if let Some(fault) = qualified_name_fault(key) {
+            return Some(format!("`{key}` is not a label key: {fault}"));
+        }
+        names::restriction(key, &self.cluster.well_known)
+            .map(|restriction| format!("{restriction} (key `{key}`)"))
+    }
+
+    fn expression_fault(&self, expression: &Expression) -> Option<String> {
+        let Expression { key, operator, values } = expression;
+        if let Some(fault) = self.key_fault(key) {
+            return Some(fault);
+        }
+        let Some(parsed) = Operator::parse(operator) else {
+            return Some(format!("`{operator}` is not an operator (key `{key}`)"));
+        };
+        match parsed {
+            Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => {
+                let fits = matches!(values.as_slice(), [value] if atoi(value).is_some_and(|n| n >= 0));
+                (!fits).then(|| format!("`{operator}` on `{key}` needs one whole number of zero or more"))
+            }
+            Operator::In
+                if &**key == CAPACITY_TYPE_LABEL && !values.iter().any(|value| is_capacity_type(value)) =>
+            {
+                Some(unknown_capacity_type(&values.join("`, `")))
+            }
+            Operator::In | Operator::NotIn | Operator::Exists | Operator::DoesNotExist => None,
+        }
+    }
+}
+
+fn is_capacity_type(value: &str) -> bool {
+    CAPACITY_TYPES.contains(&value)
+}
+
+fn unknown_capacity_type(values: &str) -> String {
+    format!("`{values}` is not a capacity type: use `spot`, `on-demand` or `reserved`")
+}

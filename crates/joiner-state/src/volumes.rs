@@ -1,0 +1,341 @@
+//! Volumes: where a pod's claims can be reached, and what they count against.
+//!
+//! A bound claim can be reached where its volume's node affinity says, an unbound one where its class may make a volume. Each
+//! gives alternatives; several claims give the pairs that go together. Attach limits are per CSI driver, and a driver that no node
+//! and no instance type limits is not tracked at all: its claims then tell no pods apart.
+
+use std::collections::BTreeMap;
+
+use joiner_api::names::HOSTNAME_LABEL;
+use joiner_core::model::{ReqId, Requirement, VolumeIdx, VolumeUse};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec};
+use k8s_openapi::api::storage::v1::StorageClass;
+
+use crate::cluster::NONE;
+use crate::digest::{ClaimRef, Claims, Expression, Term, node_term, stable_key};
+use crate::lower::Lowering;
+
+/// Combinations of claims are looked at up to this many; beyond, the first ones stand.
+const MOST_ALTERNATIVES: usize = 1024;
+
+/// Provisioners that once were part of Kubernetes, and the drivers that took over.
+const IN_TREE: [(&str, &str); 7] = [
+    ("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
+    ("kubernetes.io/azure-disk", "disk.csi.azure.com"),
+    ("kubernetes.io/azure-file", "file.csi.azure.com"),
+    ("kubernetes.io/cinder", "cinder.csi.openstack.org"),
+    ("kubernetes.io/gce-pd", "pd.csi.storage.gke.io"),
+    ("kubernetes.io/portworx-volume", "pxd.portworx.com"),
+    ("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com"),
+];
+
+/// What is kept of a PersistentVolumeClaim.
+#[derive(Debug, Clone)]
+pub(crate) struct ClaimObject {
+    volume: Option<Box<str>>,
+    /// `None` = not said, `Some("")` = none wanted.
+    class: Option<Box<str>>,
+    lost: bool,
+    deleting: bool,
+}
+
+/// What is kept of a PersistentVolume.
+#[derive(Debug)]
+pub(crate) struct VolumeObject {
+    /// OR of terms; `None` = anywhere.
+    terms: Option<Vec<Term>>,
+    driver: Option<Box<str>>,
+    on_one_host: bool,
+    deleting: bool,
+}
+
+/// What is kept of a StorageClass.
+#[derive(Debug)]
+pub(crate) struct ClassObject {
+    driver: Box<str>,
+    immediate: bool,
+    topologies: Vec<Vec<Expression>>,
+    is_default: bool,
+}
+
+/// What volumes mean for a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Reach {
+    pub alternatives: Vec<ReqId>,
+    pub uses: Vec<VolumeUse>,
+    pub refused: Option<Box<str>>,
+}
+
+impl ClaimObject {
+    pub(crate) fn new(claim: &PersistentVolumeClaim) -> Self {
+        let spec = claim.spec.as_ref();
+        Self {
+            volume: spec.and_then(|s| s.volume_name.as_deref()).filter(|v| !v.is_empty()).map(Into::into),
+            class: spec.and_then(|s| s.storage_class_name.as_deref()).map(Into::into),
+            lost: claim.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Lost")),
+            deleting: claim.metadata.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+impl VolumeObject {
+    pub(crate) fn new(volume: &PersistentVolume) -> Self {
+        let spec = volume.spec.as_ref();
+        let required =
+            spec.and_then(|s| s.node_affinity.as_ref()).and_then(|affinity| affinity.required.as_ref());
+        Self {
+            terms: required.map(|required| required.node_selector_terms.iter().map(node_term).collect()),
+            driver: spec.and_then(driver_of).map(Into::into),
+            on_one_host: spec.is_some_and(|s| s.local.is_some() || s.host_path.is_some()),
+            deleting: volume.metadata.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+impl ClassObject {
+    pub(crate) fn new(class: &StorageClass) -> Self {
+        let topologies = class.allowed_topologies.iter().flatten().map(|term| {
+            let expressions = term.match_label_expressions.iter().flatten();
+            expressions
+                .map(|e| Expression {
+                    key: stable_key(&e.key).into(),
+                    operator: "In".into(),
+                    values: e.values.iter().map(|v| v.as_str().into()).collect(),
+                })
+                .collect()
+        });
+        let annotations = class.metadata.annotations.as_ref();
+        Self {
+            driver: translated(&class.provisioner).into(),
+            immediate: class.volume_binding_mode.as_deref() != Some("WaitForFirstConsumer"),
+            topologies: topologies.collect(),
+            is_default: annotations.is_some_and(|annotations| {
+                [
+                    "storageclass.kubernetes.io/is-default-class",
+                    "storageclass.beta.kubernetes.io/is-default-class",
+                ]
+                .iter()
+                .any(|key| annotations.get(*key).is_some_and(|value| value == "true"))
+            }),
+        }
+    }
+}
+
+fn translated(provisioner: &str) -> &str {
+    IN_TREE.iter().find(|(old, _)| *old == provisioner).map_or(provisioner, |(_, driver)| driver)
+}
+
+fn driver_of(spec: &PersistentVolumeSpec) -> Option<&str> {
+    if let Some(csi) = &spec.csi {
+        return Some(&csi.driver);
+    }
+    let in_tree = if spec.aws_elastic_block_store.is_some() {
+        "kubernetes.io/aws-ebs"
+    } else if spec.azure_disk.is_some() {
+        "kubernetes.io/azure-disk"
+    } else if spec.azure_file.is_some() {
+        "kubernetes.io/azure-file"
+    } else if spec.cinder.is_some() {
+        "kubernetes.io/cinder"
+    } else if spec.gce_persistent_disk.is_some() {
+        "kubernetes.io/gce-pd"
+    } else if spec.portworx_volume.is_some() {
+        "kubernetes.io/portworx-volume"
+    } else if spec.vsphere_volume.is_some() {
+        "kubernetes.io/vsphere-volume"
+    } else {
+        return None;
+    };
+    Some(translated(in_tree))
+}
+
+/// One claim, settled.
+struct Settled<'c> {
+    /// OR of terms; `None` = anywhere.
+    terms: Option<Vec<&'c [Expression]>>,
+    hostname_counts: bool,
+}
+
+impl<'c> Lowering<'c> {
+    /// What the claims of a pod mean for it; `pod` is its name without namespace.
+    pub(crate) fn reach(&mut self, claims: u32, pod: &str) -> Reach {
+        if claims == NONE {
+            return Reach::default();
+        }
+        let cluster = self.cluster;
+        let claims: &'c Claims = &cluster.claim_lists[claims as usize];
+        let mut reach = Reach::default();
+        let mut alternatives: Vec<Vec<(joiner_core::model::KeyId, Requirement)>> = vec![Vec::new()];
+        let mut constrained = false;
+        for claim in &claims.list {
+            let name = claim_name(claims, claim, pod);
+            // A claim that is going away is still attached where it is used.
+            if let Some(driver) = self.driver(&name, claim)
+                && self.limited_drivers.contains(driver)
+            {
+                let volume = self.volume_index(&name);
+                let usage = VolumeUse { volume, driver: driver.into() };
+                if !reach.uses.contains(&usage) {
+                    reach.uses.push(usage);
+                }
+            }
+            let settled = match self.settle(&name, claim) {
+                Ok(found) => found,
+                Err(reason) => {
+                    reach.refused.get_or_insert(reason.into());
+                    continue;
+                }
+            };
+            let Some(terms) = settled.terms else { continue };
+            constrained = true;
+            let mut own = Vec::with_capacity(terms.len());
+            for term in terms {
+                let used = term.iter().filter(|e| settled.hostname_counts || &*e.key != HOSTNAME_LABEL);
+                own.push(used.map(|e| self.expression(e)).collect::<Vec<_>>());
+            }
+            alternatives = self.combine(&alternatives, &own);
+        }
+        if reach.refused.is_some() {
+            return reach;
+        }
+        if constrained {
+            for alternative in alternatives {
+                let set = self.snapshot.vocabulary.set(alternative);
+                if !reach.alternatives.contains(&set) {
+                    reach.alternatives.push(set);
+                }
+            }
+            let anywhere = self.snapshot.vocabulary.set([]);
+            if reach.alternatives == [anywhere] {
+                reach.alternatives.clear();
+            }
+            for set in reach.alternatives.clone() {
+                self.ask_about(set);
+            }
+        }
+        reach
+    }
+
+    fn volume_index(&mut self, name: &str) -> VolumeIdx {
+        VolumeIdx(self.volume_ids.intern(name.as_bytes()).0)
+    }
+
+    /// The volume and class of a claim, as far as they are named.
+    fn names_of(&self, name: &str, claim: &'c ClaimRef) -> (Option<&'c str>, Option<&'c str>) {
+        match (self.cluster.claims.get(name), claim) {
+            (Some(object), _) => (object.volume.as_deref(), object.class.as_deref()),
+            (None, ClaimRef::PerPod { class, volume, .. }) => (volume.as_deref(), class.as_deref()),
+            (None, ClaimRef::Named(_)) => (None, Some("")),
+        }
+    }
+
+    /// The driver that attaches a claim, where it is known.
+    fn driver(&self, name: &str, claim: &'c ClaimRef) -> Option<&'c str> {
+        let cluster = self.cluster;
+        let (volume, class) = self.names_of(name, claim);
+        if let Some(volume) = volume {
+            return cluster.volumes.get(volume)?.driver.as_deref();
+        }
+        let class = class.or_else(|| default_class(&cluster.storage_classes))?;
+        Some(&cluster.storage_classes.get(class)?.driver)
+    }
+
+    /// Looks a claim up, with the reason why a pod that names it cannot be placed.
+    fn settle(&self, name: &str, claim: &'c ClaimRef) -> Result<Settled<'c>, String> {
+        let cluster = self.cluster;
+        match cluster.claims.get(name) {
+            Some(object) if object.deleting => return Err(format!("volume claim `{name}` is being deleted")),
+            Some(object) if object.lost => return Err(format!("volume claim `{name}` has lost its volume")),
+            None if matches!(claim, ClaimRef::Named(_)) => {
+                return Err(format!("volume claim `{name}` does not exist: create it"));
+            }
+            _ => {}
+        }
+        let (volume, class) = self.names_of(name, claim);
+        if let Some(volume) = volume {
+            let Some(object) = cluster.volumes.get(volume) else {
+                return Err(format!("volume `{volume}` of claim `{name}` does not exist"));
+            };
+            if object.deleting {
+                return Err(format!("volume `{volume}` of claim `{name}` is being deleted"));
+            }
+            // As everywhere, a term without expressions matches no node.
+            let terms: Option<Vec<&[Expression]>> = object.terms.as_ref().map(|terms| {
+                terms.iter().map(|term| term.expressions.as_slice()).filter(|term| !term.is_empty()).collect()
+            });
+            if terms.as_ref().is_some_and(Vec::is_empty) {
+                return Err(format!("volume `{volume}` of claim `{name}` can be reached from no node"));
+            }
+            let settled = Settled { terms, hostname_counts: !object.on_one_host };
+            return Ok(settled);
+        }
+        let class = match class {
+            Some("") => return Err(format!("volume claim `{name}` is not bound and names no storage class")),
+            Some(class) => class,
+            // Admission would have filled in the default class.
+            None => match default_class(&cluster.storage_classes) {
+                Some(class) => class,
+                None => {
+                    return Err(format!(
+                        "volume claim `{name}` is not bound and names no storage class, and no class is the default"
+                    ));
+                }
+            },
+        };
+        let Some(object) = cluster.storage_classes.get(class) else {
+            return Err(format!("storage class `{class}` of volume claim `{name}` does not exist"));
+        };
+        if object.immediate {
+            return Err(format!(
+                "volume claim `{name}` is not bound although storage class `{class}` binds immediately: wait for its volume or use `WaitForFirstConsumer`"
+            ));
+        }
+        let terms =
+            (!object.topologies.is_empty()).then(|| object.topologies.iter().map(Vec::as_slice).collect());
+        Ok(Settled { terms, hostname_counts: true })
+    }
+
+    /// Pairs that go together; all pairs if none does.
+    fn combine(
+        &mut self,
+        have: &[Vec<(joiner_core::model::KeyId, Requirement)>],
+        own: &[Vec<(joiner_core::model::KeyId, Requirement)>],
+    ) -> Vec<Vec<(joiner_core::model::KeyId, Requirement)>> {
+        let names = &self.snapshot.vocabulary.names;
+        let mut fitting = Vec::new();
+        let mut all = Vec::new();
+        for a in have {
+            for b in own {
+                let mut both = a.clone();
+                let mut fits = true;
+                for (key, requirement) in b {
+                    match both.iter_mut().find(|(k, _)| k == key) {
+                        Some((_, have)) => {
+                            *have = have.intersect(requirement, names, *key);
+                            fits &= !have.is_empty();
+                        }
+                        None => both.push((*key, requirement.clone())),
+                    }
+                }
+                both.sort_by_key(|(key, _)| *key);
+                let list = if fits { &mut fitting } else { &mut all };
+                if list.len() < MOST_ALTERNATIVES && !list.contains(&both) {
+                    list.push(both);
+                }
+            }
+        }
+        if fitting.is_empty() { all } else { fitting }
+    }
+}
+
+fn claim_name(claims: &Claims, claim: &ClaimRef, pod: &str) -> String {
+    match claim {
+        ClaimRef::Named(name) => format!("{}/{name}", claims.namespace),
+        ClaimRef::PerPod { prefix, suffix, .. } => format!("{}/{prefix}{pod}{suffix}", claims.namespace),
+    }
+}
+
+/// The default class; of several the first by name counts.
+fn default_class(classes: &BTreeMap<String, ClassObject>) -> Option<&str> {
+    classes.iter().find(|(_, class)| class.is_default).map(|(name, _)| name.as_str())
+}

@@ -1,0 +1,336 @@
+//! Flags and subcommands.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// What `joiner` alone prints.
+pub const WELCOME: &str = "\
+joiner adds the machines your pods need and takes away those they don't: node autoscaling you can try, explain and trust.
+
+  joiner plan -f examples/inflate.yaml       which machines these manifests need, what they cost, why a pod can't be placed
+  joiner instance-types list --catalog aws   the machines joiner can choose from, with prices
+  joiner --help                              everything else
+";
+
+/// Node autoscaling you can try, explain and trust.
+#[derive(Debug, Parser)]
+#[command(name = "joiner", version, about, propagate_version = true, max_term_width = 110, arg_required_else_help = true)]
+pub struct Cli {
+    /// Colours on the terminal.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show which machines manifests need, what they cost, and why a pod can't be placed.
+    Plan(Box<PlanArgs>),
+    /// Print older NodePools and Provisioners as karpenter.sh/v1.
+    Convert(ConvertArgs),
+    /// Print the CustomResourceDefinitions joiner serves.
+    Crds(CrdsArgs),
+    /// List, generate or check instance types.
+    InstanceTypes(InstanceTypesArgs),
+    /// Print a completion script for a shell.
+    Completion(CompletionArgs),
+    /// Print the version.
+    Version(VersionArgs),
+}
+
+/// Arguments of `plan`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  joiner plan -f shop.yaml                                   the machines a shop needs on hypothetical types
+  joiner plan -f shop.yaml --catalog aws                     the same on AWS us-west-2 types at real prices
+  joiner plan -f shop/ -f pools.yaml -o wide                 several files or folders, more columns
+  kubectl get nodepools,nodes,pods -A -o json | joiner plan -f -     what a cluster's pending pods need
+  joiner plan -f shop.yaml --explain default/web-0           why this pod goes where it goes
+
+Exit codes: 0 every pod has a place, 3 some pods were refused, 2 bad input.")]
+pub struct PlanArgs {
+    /// File, folder or `-` (standard input) with manifests, YAML or JSON; repeatable.
+    #[arg(short = 'f', long = "filename", required = true, value_name = "FILE|DIR|-")]
+    pub filename: Vec<PathBuf>,
+    /// Instance types to choose from (KWOK's file format, JSON or YAML) instead of a shipped catalogue.
+    #[arg(long, value_name = "FILE", conflicts_with = "catalog")]
+    pub instance_types: Option<PathBuf>,
+    /// Shipped catalogue: `kwok` (144 hypothetical types) or `aws` (848 types of us-west-2 at real prices). Without it, `aws` if a
+    /// NodePool refers to an EC2NodeClass, else `kwok`.
+    #[arg(long, value_enum, ignore_case = true)]
+    pub catalog: Option<Catalog>,
+    /// Tell why this pod (NAME or NAMESPACE/NAME) goes where it goes, or nowhere.
+    #[arg(long, value_name = "POD")]
+    pub explain: Option<String>,
+    /// Output format.
+    #[arg(short, long, value_enum, default_value_t = Output::Table, ignore_case = true)]
+    pub output: Output,
+    /// How pods are packed.
+    #[arg(long, value_enum, default_value_t = Packing::Upstream, ignore_case = true)]
+    pub packing: Packing,
+    /// Whether preferred terms and ScheduleAnyway constraints are kept as long as possible or ignored.
+    #[arg(long, value_enum, default_value_t = PreferencePolicy::Respect, ignore_case = true, env = "PREFERENCE_POLICY")]
+    pub preference_policy: PreferencePolicy,
+    /// What happens when fewer values are there than a pool's minValues asks for.
+    #[arg(long, value_enum, default_value_t = MinValuesPolicy::Strict, ignore_case = true, env = "MIN_VALUES_POLICY")]
+    pub min_values_policy: MinValuesPolicy,
+    /// Seed for strategies that draw lots; `upstream` draws none, so equal input gives equal plans for every seed.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Threads for reading manifests; 0 = one per core. The plan does not depend on it.
+    #[arg(long, default_value_t = 0)]
+    pub threads: usize,
+    /// Unknown fields in manifests: refuse them, warn, or ignore them.
+    #[arg(long, value_enum, default_value_t = Validate::Strict, ignore_case = true)]
+    pub validate: Validate,
+    /// The most pods taken in; more are refused as a likely mistake.
+    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
+    pub max_pods: usize,
+    /// Leave the lower bound out (it is the slowest part for many kinds of pods).
+    #[arg(long)]
+    pub no_lower_bound: bool,
+}
+
+/// Arguments of `convert`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What changed meaning is said on standard error, one line each. Objects that are current already are printed as they are.
+
+Examples:
+  joiner convert -f provisioner.yaml > nodepool.yaml
+  kubectl get provisioners -o yaml | joiner convert -f -")]
+pub struct ConvertArgs {
+    /// File, folder or `-` (standard input); repeatable.
+    #[arg(short = 'f', long = "filename", required = true, value_name = "FILE|DIR|-")]
+    pub filename: Vec<PathBuf>,
+    /// Leave out the requirements that the old AWS webhook added to Provisioners.
+    #[arg(long)]
+    pub skip_aws_defaults: bool,
+    /// Output format.
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml, ignore_case = true)]
+    pub output: Format,
+}
+
+/// Arguments of `crds`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  joiner crds | kubectl apply -f -")]
+pub struct CrdsArgs {
+    /// Only these (plural, kind or full name), e.g. `nodepools`.
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Output format.
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml, ignore_case = true)]
+    pub output: Format,
+}
+
+/// Arguments of `instance-types`.
+#[derive(Debug, Args)]
+pub struct InstanceTypesArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: InstanceTypesCommand,
+}
+
+/// What to do with instance types.
+#[derive(Debug, Subcommand)]
+pub enum InstanceTypesCommand {
+    /// List types with their size and prices.
+    List(ListArgs),
+    /// Print a generated list in KWOK's file format.
+    Generate(GenerateArgs),
+    /// Check an instance-type file: every mistake by file, entry and key.
+    Check(CheckArgs),
+}
+
+/// Arguments of `instance-types list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Shipped catalogue.
+    #[arg(long, value_enum, default_value_t = Catalog::Kwok, ignore_case = true)]
+    pub catalog: Catalog,
+    /// A file instead of a shipped catalogue.
+    #[arg(short = 'f', long = "filename", value_name = "FILE", conflicts_with = "catalog")]
+    pub filename: Option<PathBuf>,
+    /// Only this architecture.
+    #[arg(long)]
+    pub arch: Option<String>,
+    /// Only this operating system.
+    #[arg(long)]
+    pub os: Option<String>,
+    /// Only types offered in this zone.
+    #[arg(long)]
+    pub zone: Option<String>,
+    /// Only types offered at this capacity type.
+    #[arg(long)]
+    pub capacity_type: Option<String>,
+    /// Only types whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    pub name: Option<String>,
+    /// Output format.
+    #[arg(short, long, value_enum, default_value_t = Output::Table, ignore_case = true)]
+    pub output: Output,
+    /// Leave the heading out.
+    #[arg(long)]
+    pub no_headers: bool,
+}
+
+/// Arguments of `instance-types generate`.
+#[derive(Debug, Args)]
+pub struct GenerateArgs {
+    /// CPU counts.
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    pub cpus: Vec<u32>,
+    /// GiB of memory per CPU.
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    pub memory_factors: Vec<u32>,
+    /// Operating systems.
+    #[arg(long, value_delimiter = ',', value_name = "OS,…")]
+    pub os: Vec<String>,
+    /// Architectures.
+    #[arg(long, value_delimiter = ',', value_name = "ARCH,…")]
+    pub arch: Vec<String>,
+    /// Zones.
+    #[arg(long, value_delimiter = ',', value_name = "ZONE,…")]
+    pub zones: Vec<String>,
+    /// Dollars per hour and CPU.
+    #[arg(long)]
+    pub price_per_cpu: Option<f64>,
+    /// Dollars per hour and gigabyte of memory.
+    #[arg(long)]
+    pub price_per_gb: Option<f64>,
+    /// Spot price as a share of the on-demand price.
+    #[arg(long)]
+    pub spot_factor: Option<f64>,
+    /// How much dearer each further zone is, as a share.
+    #[arg(long)]
+    pub zone_skew: Option<f64>,
+    /// GPU types, each FAMILY:CPUS:MEMORY_GIB:GPUS:PRICE_PER_GPU[:RESOURCE]; repeatable.
+    #[arg(long = "gpu", value_name = "SPEC")]
+    pub gpus: Vec<String>,
+    /// Output format.
+    #[arg(short, long, value_enum, default_value_t = Format::Json, ignore_case = true)]
+    pub output: Format,
+}
+
+/// Arguments of `instance-types check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The files.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Output format.
+    #[arg(short, long, value_enum, default_value_t = Output::Table, ignore_case = true)]
+    pub output: Output,
+}
+
+/// Arguments of `completion`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  source <(joiner completion bash)")]
+pub struct CompletionArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `version`.
+#[derive(Debug, Args)]
+pub struct VersionArgs {
+    /// Output format.
+    #[arg(short, long, value_enum, ignore_case = true)]
+    pub output: Option<Format>,
+}
+
+/// Shipped catalogues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Catalog {
+    /// 144 hypothetical types.
+    Kwok,
+    /// 848 types of AWS us-west-2 at real prices.
+    Aws,
+}
+
+/// Formats for people and programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// A table.
+    Table,
+    /// A table with more columns.
+    Wide,
+    /// One JSON object.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// Formats for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// YAML.
+    Yaml,
+    /// JSON.
+    Json,
+}
+
+/// Packing strategies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Packing {
+    /// As Karpenter packs, its known defects corrected.
+    Upstream,
+}
+
+/// Karpenter's preference policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PreferencePolicy {
+    /// Keep preferences as long as possible.
+    Respect,
+    /// Ignore them.
+    Ignore,
+}
+
+/// Karpenter's minValues policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MinValuesPolicy {
+    /// Refuse.
+    Strict,
+    /// Lower the number.
+    #[value(name = "besteffort", alias = "best-effort")]
+    BestEffort,
+}
+
+/// What to do with unknown fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Validate {
+    /// Refuse them.
+    Strict,
+    /// Warn about them.
+    Warn,
+    /// Ignore them.
+    Ignore,
+}
+
+/// As a kubectl plugin the program is called `kubectl-joiner`; help should say `kubectl joiner`.
+pub fn called_as(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    if let Some(first) = arguments.first_mut() {
+        let name = std::path::Path::new(&*first).file_stem().map(|s| s.to_string_lossy().into_owned());
+        if name.as_deref() == Some("kubectl-joiner") {
+            *first = "kubectl joiner".into();
+        }
+    }
+    arguments
+}

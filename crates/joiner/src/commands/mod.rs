@@ -1,0 +1,27 @@
+//! One module per subcommand.
+
+pub mod convert;
+pub mod crds;
+pub mod instance_types;
+pub mod meta;
+pub mod plan;
+
+use crate::Streams;
+use crate::cli::{Cli, Color, Command};
+
+/// Runs a parsed command line; the result is the exit code.
+pub fn run(cli: Cli, streams: &mut Streams) -> anyhow::Result<u8> {
+    match cli.color {
+        Color::Auto => {}
+        Color::Always => anstream::ColorChoice::Always.write_global(),
+        Color::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    match cli.command {
+        Command::Plan(arguments) => plan::run(&arguments, streams),
+        Command::Convert(arguments) => convert::run(&arguments, streams),
+        Command::Crds(arguments) => crds::run(&arguments, streams),
+        Command::InstanceTypes(arguments) => instance_types::run(&arguments.command, streams),
+        Command::Completion(arguments) => meta::completion(&arguments, streams),
+        Command::Version(arguments) => meta::version(&arguments, streams),
+    }
+}

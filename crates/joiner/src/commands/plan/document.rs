@@ -1,0 +1,208 @@
+//! The plan as data: what `-o json` and `-o yaml` print. Stable; documented in `docs/reference/plan-json.md`.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use joiner_core::model::Snapshot;
+use joiner_core::plan::Plan;
+use serde::{Serialize, Serializer};
+
+/// The whole plan.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanDocument {
+    /// `joiner.sh/v1alpha1`.
+    pub api_version: &'static str,
+    /// `Plan`.
+    pub kind: &'static str,
+    /// New nodes, then existing ones that receive pods.
+    pub nodes: Vec<PlanNode>,
+    /// Pods without a place, by name.
+    pub unschedulable: Vec<Unschedulable>,
+    /// Sums.
+    pub totals: Totals,
+    /// The one part that differs between equal runs.
+    pub timing: Timing,
+}
+
+/// A node of the plan.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanNode {
+    /// `POOL-N` for new ones.
+    pub name: String,
+    /// Its pool.
+    pub node_pool: Option<String>,
+    /// Cheapest type that holds its pods.
+    pub instance_type: Option<String>,
+    /// Zone of that offering.
+    pub zone: Option<String>,
+    /// Capacity type of that offering.
+    pub capacity_type: Option<String>,
+    /// Its price in dollars.
+    pub price_per_hour: Option<f64>,
+    /// Pods placed on it, `namespace/name`; daemons left out.
+    pub pods: Vec<String>,
+    /// Whether it is there already.
+    pub existing: bool,
+    /// All types that would do, cheapest first.
+    #[serde(serialize_with = "shared_names")]
+    pub instance_type_options: Rc<[String]>,
+}
+
+/// A pod without a place.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unschedulable {
+    /// `namespace/name`.
+    pub pod: String,
+    /// One per pool, and one for the existing nodes.
+    pub reasons: Vec<ReasonDocument>,
+}
+
+/// Why.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReasonDocument {
+    /// The pool; null for reasons that concern no pool.
+    pub node_pool: Option<String>,
+    /// What kind of reason.
+    pub code: &'static str,
+    /// One sentence.
+    pub message: String,
+}
+
+/// Sums.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    /// Nodes to launch.
+    pub new_nodes: usize,
+    /// Their price together.
+    pub price_per_hour: f64,
+    /// No packing of these pods on new nodes can cost less; null if it was not worked out.
+    pub lower_bound_per_hour: Option<f64>,
+    /// Pending pods.
+    pub pods: usize,
+    /// Of these without a place.
+    pub unschedulable: usize,
+}
+
+/// How long it took.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timing {
+    /// From parsed objects to the plan.
+    pub solve_seconds: f64,
+}
+
+fn shared_names<S: Serializer>(names: &Rc<[String]>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(names.iter())
+}
+
+impl PlanDocument {
+    /// The document of a plan.
+    pub fn new(snapshot: &Snapshot, plan: &Plan, lower_bound: Option<f64>, time: Duration) -> Self {
+        let mut nodes = new_nodes(snapshot, plan);
+        nodes.extend(existing_nodes(snapshot, plan));
+        let unschedulable: Vec<Unschedulable> = plan
+            .refused
+            .iter()
+            .map(|refused| Unschedulable {
+                pod: snapshot.pods[refused.pod.at()].name.to_string(),
+                reasons: refused
+                    .reasons
+                    .iter()
+                    .map(|reason| ReasonDocument {
+                        node_pool: reason.pool.map(|pool| snapshot.pools[pool.at()].name.to_string()),
+                        code: reason.code.code(),
+                        message: reason.message.clone(),
+                    })
+                    .collect(),
+            })
+            .collect();
+        let price = plan.price_nano_usd as f64 / 1e9;
+        Self {
+            api_version: "joiner.sh/v1alpha1",
+            kind: "Plan",
+            totals: Totals {
+                new_nodes: plan.machines.len(),
+                price_per_hour: price,
+                // Rounding to nano-dollars may put the bound a hair above an optimal plan.
+                lower_bound_per_hour: lower_bound.map(|bound| (bound.min(price) * 1e9).round() / 1e9),
+                pods: snapshot.pods.len(),
+                unschedulable: unschedulable.len(),
+            },
+            nodes,
+            unschedulable,
+            timing: Timing { solve_seconds: super::seconds(time) },
+        }
+    }
+}
+
+fn new_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
+    let names = &snapshot.vocabulary.names;
+    let zone_key = names.known_key(joiner_api::names::ZONE_LABEL);
+    let capacity_key = names.known_key(joiner_api::names::CAPACITY_TYPE_LABEL);
+    // Machines alike share one list of types; so do their documents.
+    let mut options: Vec<(*const u32, Rc<[String]>)> = Vec::new();
+    plan.machines
+        .iter()
+        .map(|machine| {
+            let pool = &snapshot.pools[machine.pool.at()];
+            let catalogue = &snapshot.catalogues[pool.catalogue.at()];
+            let offering = &catalogue.offerings[machine.offering.at()];
+            let address = machine.types.as_ptr().cast::<u32>();
+            let shared = match options.iter().rev().take(64).find(|(at, _)| *at == address) {
+                Some((_, list)) => list.clone(),
+                None => {
+                    let list: Rc<[String]> =
+                        machine.types.iter().map(|t| catalogue.types[t.at()].name.to_string()).collect();
+                    options.push((address, list.clone()));
+                    list
+                }
+            };
+            let text = |key: Option<_>, value: Option<_>| {
+                key.zip(value).map(|(key, value)| names.value_text(key, value).to_owned())
+            };
+            PlanNode {
+                name: format!("{}-{}", pool.name, machine.number),
+                node_pool: Some(pool.name.to_string()),
+                instance_type: Some(catalogue.types[offering.instance_type.at()].name.to_string()),
+                zone: text(zone_key, offering.zone),
+                capacity_type: text(capacity_key, offering.capacity_type),
+                price_per_hour: Some(offering.price),
+                pods: pod_names(snapshot, &machine.pods),
+                existing: false,
+                instance_type_options: shared,
+            }
+        })
+        .collect()
+}
+
+fn existing_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
+    let owned = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    plan.on_nodes
+        .iter()
+        .map(|(node, pods)| {
+            let node = &snapshot.nodes[node.at()];
+            PlanNode {
+                name: node.name.to_string(),
+                node_pool: owned(&node.shown.pool),
+                instance_type: owned(&node.shown.instance_type),
+                zone: owned(&node.shown.zone),
+                capacity_type: owned(&node.shown.capacity_type),
+                price_per_hour: node.shown.price,
+                pods: pod_names(snapshot, pods),
+                existing: true,
+                instance_type_options: Rc::from([]),
+            }
+        })
+        .collect()
+}
+
+fn pod_names(snapshot: &Snapshot, pods: &[joiner_core::model::ids::PodIdx]) -> Vec<String> {
+    let mut names: Vec<String> = pods.iter().map(|pod| snapshot.pods[pod.at()].name.to_string()).collect();
+    names.sort_unstable();
+    names
+}

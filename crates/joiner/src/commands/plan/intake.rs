@@ -1,0 +1,238 @@
+//! From documents to a snapshot: reading in batches on several threads, digesting in order.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use joiner_api::NodePool;
+use joiner_state::{Cluster, Lowered};
+use rayon::prelude::*;
+
+use crate::cli::{PlanArgs, PreferencePolicy};
+use crate::load::{self, Document, Documents, Object, Reading, Source, read_object};
+use crate::report::InputError;
+
+/// Documents read before they are worked on: enough to keep threads busy, few enough to hold.
+const BATCH: usize = 512;
+
+/// Takes manifests in.
+pub struct Intake {
+    cluster: Cluster,
+    reading: Reading,
+    threads: usize,
+    skipped: BTreeMap<String, usize>,
+    notes: Vec<String>,
+    pools: usize,
+    pools_of_aws: usize,
+    overlays: Vec<String>,
+    buffers: Vec<String>,
+    lowering: Duration,
+}
+
+impl Intake {
+    /// Nothing taken in yet.
+    pub fn new(arguments: &PlanArgs) -> Self {
+        let options = joiner_state::Options {
+            respect_preferences: arguments.preference_policy == PreferencePolicy::Respect,
+            max_pods: arguments.max_pods,
+        };
+        Self {
+            cluster: Cluster::new(options),
+            reading: Reading::new(arguments.validate),
+            threads: arguments.threads,
+            skipped: BTreeMap::new(),
+            notes: Vec::new(),
+            pools: 0,
+            pools_of_aws: 0,
+            overlays: Vec::new(),
+            buffers: Vec::new(),
+            lowering: Duration::ZERO,
+        }
+    }
+
+    /// Reads all sources.
+    pub fn read(&mut self, sources: &[Source]) -> anyhow::Result<()> {
+        let names: Vec<String> = sources.iter().map(Source::name).collect();
+        let pool = match self.threads {
+            1 => None,
+            threads => Some(rayon::ThreadPoolBuilder::new().num_threads(threads).build()?),
+        };
+        let progress = Progress::start();
+        let mut batch: Vec<Document> = Vec::with_capacity(BATCH);
+        Documents::new(sources).for_each(&mut |document| {
+            batch.push(document);
+            if batch.len() == BATCH {
+                self.digest(&names, &batch, pool.as_ref())?;
+                progress.more(batch.len());
+                batch.clear();
+            }
+            Ok(())
+        })?;
+        self.digest(&names, &batch, pool.as_ref())?;
+        Ok(())
+    }
+
+    /// Takes in objects that are values already.
+    pub fn read_values(&mut self, name: &str, values: impl IntoIterator<Item = serde_json::Value>) -> Result<(), InputError> {
+        let names = [name.to_owned()];
+        for (item, value) in values.into_iter().enumerate() {
+            let document = Document { source: 0, line: None, item, text: None, value: Some(value) };
+            self.digest(&names, std::slice::from_ref(&document), None)?;
+        }
+        Ok(())
+    }
+
+    fn digest(
+        &mut self,
+        names: &[String],
+        batch: &[Document],
+        pool: Option<&rayon::ThreadPool>,
+    ) -> Result<(), InputError> {
+        let reading = &self.reading;
+        let read_one = |document: &Document| read_object(&names[document.source], document, reading);
+        let read: Vec<_> = match pool {
+            Some(pool) if batch.len() > 16 => pool.install(|| batch.par_iter().map(read_one).collect()),
+            _ => batch.iter().map(read_one).collect(),
+        };
+        for (document, read) in batch.iter().zip(read) {
+            let read = read?;
+            self.notes.extend(read.notes);
+            for (name, object) in read.objects {
+                let start = Instant::now();
+                let added = self.add(name, object);
+                self.lowering += start.elapsed();
+                added
+                    .map_err(|problem| load::objects::place_problem(&names[document.source], document, problem))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, name: String, object: Object) -> Result<(), joiner_state::Problem> {
+        let cluster = &mut self.cluster;
+        match object {
+            Object::Pod(pod) => cluster.add_pod(&pod),
+            Object::NodePool(pool) => {
+                self.pools += 1;
+                self.pools_of_aws +=
+                    usize::from(pool.spec.template.spec.node_class_ref.group == joiner_api::names::AWS_GROUP);
+                cluster.add_nodepool(&pool)
+            }
+            Object::NodeClaim(claim) => cluster.add_nodeclaim(&claim),
+            Object::Deployment(object) => cluster.add_deployment(&object),
+            Object::ReplicaSet(object) => cluster.add_replicaset(&object),
+            Object::StatefulSet(object) => cluster.add_statefulset(&object),
+            Object::Job(object) => cluster.add_job(&object),
+            Object::CronJob(object) => cluster.add_cronjob(&object),
+            Object::DaemonSet(object) => cluster.add_daemonset(&object),
+            Object::Node(object) => cluster.add_node(&object),
+            Object::PersistentVolume(object) => cluster.add_persistent_volume(&object),
+            Object::PersistentVolumeClaim(object) => cluster.add_persistent_volume_claim(&object),
+            Object::StorageClass(object) => cluster.add_storage_class(&object),
+            Object::PriorityClass(object) => cluster.add_priority_class(&object),
+            Object::Namespace(object) => cluster.add_namespace(&object),
+            Object::CsiNode(object) => cluster.add_csi_node(&object),
+            Object::NodeOverlay(_) => {
+                self.overlays.push(name);
+                Ok(())
+            }
+            Object::CapacityBuffer(_) => {
+                self.buffers.push(name);
+                Ok(())
+            }
+            Object::NodeClass(..) => Ok(()),
+            Object::Skipped(kind) => {
+                *self.skipped.entry(kind).or_insert(0) += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether some pool was written for AWS.
+    pub fn wants_aws(&self) -> bool {
+        self.pools_of_aws > 0
+    }
+
+    /// What the user should know about the input; adds the default pool if there is none.
+    pub fn finish_notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.notes);
+        if self.pools == 0 {
+            notes.push(
+                "the input has no NodePool: using a default one (linux, amd64, spot or on-demand, no limits)".to_owned(),
+            );
+            if let Err(problem) = self.cluster.add_nodepool(&default_pool()) {
+                notes.push(problem.to_string());
+            }
+        }
+        for (list, effect) in [(&self.overlays, "prices and capacity are not adjusted"), (&self.buffers, "no room is kept free")] {
+            if !list.is_empty() {
+                notes.push(format!("read but not applied yet: {} ({effect})", list.join(", ")));
+            }
+        }
+        if !self.skipped.is_empty() {
+            let list: Vec<String> = self.skipped.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+            notes.push(format!("skipped, without effect on placement: {}", list.join(", ")));
+        }
+        notes
+    }
+
+    /// The snapshot, and the time spent lowering (reading not included).
+    pub fn lower(mut self, catalogue: &joiner_provider_kwok::Catalogue) -> (Lowered, Duration) {
+        let start = Instant::now();
+        self.cluster.add_catalogue(None, &catalogue.types, &catalogue.well_known);
+        let lowered = self.cluster.finish();
+        (lowered, self.lowering + start.elapsed())
+    }
+}
+
+/// The pool used when the input has none.
+pub fn default_pool() -> NodePool {
+    let manifest = serde_json::json!({
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "default"},
+        "spec": {"template": {"spec": {
+            "requirements": [
+                {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+                {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
+            ],
+            "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+        }}},
+    });
+    serde_json::from_value(manifest).expect("the default pool is a NodePool: a test reads it")
+}
+
+/// A counter on standard error while reading takes more than a second, on a terminal only.
+struct Progress {
+    bar: indicatif::ProgressBar,
+    start: Instant,
+}
+
+impl Progress {
+    fn start() -> Self {
+        Self { bar: indicatif::ProgressBar::hidden(), start: Instant::now() }
+    }
+
+    fn more(&self, documents: usize) {
+        if self.bar.is_hidden() && self.start.elapsed() > Duration::from_secs(1) {
+            self.bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+            self.bar.set_message("reading manifests");
+        }
+        self.bar.inc(documents as u64);
+        self.bar.set_message(format!("reading manifests: {} objects", self.bar.position()));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_default_pool_is_valid() {
+        assert_eq!(joiner_api::validation::validate_nodepool(&super::default_pool()), []);
+    }
+}

@@ -1,0 +1,139 @@
+//! `joiner plan`: which machines these manifests need, what they cost, why a pod can't be placed.
+
+mod document;
+mod explain;
+mod intake;
+mod table;
+
+pub use document::{PlanDocument, PlanNode, Totals};
+pub use intake::{Intake, default_pool};
+
+use std::time::Duration;
+
+use joiner_core::decide::{self, Options};
+use joiner_core::model::ids::PodIdx;
+use joiner_core::model::Snapshot;
+
+use crate::cli::{Catalog, MinValuesPolicy, Output, Packing, PlanArgs};
+use crate::report::InputError;
+use crate::{FINDINGS, FINE, Streams, load};
+
+/// Work the lower bound may cost: a few tenths of a second at most.
+const BOUND_WORK: u64 = 400_000_000;
+
+/// Runs the command.
+pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
+    let sources = load::sources(&arguments.filename)?;
+    let catalogue = named_catalogue(arguments)?;
+    let mut intake = Intake::new(arguments);
+    intake.read(&sources)?;
+    for note in intake.finish_notes() {
+        writeln!(streams.err, "note: {note}")?;
+    }
+    let catalogue = match catalogue {
+        Some(catalogue) => catalogue,
+        None if intake.wants_aws() => {
+            writeln!(streams.err, "note: a NodePool refers to AWS: using the shipped AWS us-west-2 catalogue")?;
+            joiner_provider_kwok::Catalogue::aws()
+        }
+        None => joiner_provider_kwok::Catalogue::hypothetical(),
+    };
+    for note in &catalogue.notes {
+        writeln!(streams.err, "note: {note}")?;
+    }
+    let (lowered, mut solve_time) = intake.lower(&catalogue);
+    for note in &lowered.notes {
+        writeln!(streams.err, "note: {note}")?;
+    }
+    let snapshot = lowered.snapshot;
+    let options = options(arguments);
+    if let Some(wanted) = &arguments.explain {
+        let pod = find_pod(&snapshot, wanted)?;
+        let story = decide::explain_pod(&snapshot, &options, pod);
+        explain::write(&snapshot, &story, streams)?;
+        return Ok(if story.spot.is_some() { FINE } else { FINDINGS });
+    }
+    let start = std::time::Instant::now();
+    let plan = decide::decide(&snapshot, &options);
+    solve_time += start.elapsed();
+    let bound = if options.bound_work > 0 { decide::lower_bound(&snapshot, &options, &plan) } else { None };
+    let document = PlanDocument::new(&snapshot, &plan, bound, solve_time);
+    write(arguments.output, &document, &snapshot, &plan, streams)?;
+    Ok(if document.unschedulable.is_empty() { FINE } else { FINDINGS })
+}
+
+fn write(
+    output: Output,
+    document: &PlanDocument,
+    snapshot: &Snapshot,
+    plan: &joiner_core::plan::Plan,
+    streams: &mut Streams,
+) -> anyhow::Result<()> {
+    match output {
+        Output::Table | Output::Wide => table::write(document, snapshot, plan, output == Output::Wide, streams)?,
+        Output::Json => {
+            let mut out = std::io::BufWriter::with_capacity(1 << 16, &mut *streams.out);
+            serde_json::to_writer_pretty(&mut out, document)?;
+            std::io::Write::write_all(&mut out, b"\n")?;
+            std::io::Write::flush(&mut out)?;
+        }
+        Output::Yaml => streams.out.write_all(serde_saphyr::to_string(document)?.as_bytes())?,
+    }
+    Ok(())
+}
+
+fn options(arguments: &PlanArgs) -> Options {
+    Options {
+        packing: match arguments.packing {
+            Packing::Upstream => decide::Packing::Upstream,
+        },
+        min_values: match arguments.min_values_policy {
+            MinValuesPolicy::Strict => decide::MinValuesPolicy::Strict,
+            MinValuesPolicy::BestEffort => decide::MinValuesPolicy::BestEffort,
+        },
+        reserved: decide::ReservedMode::Strict,
+        bound_work: if arguments.no_lower_bound { 0 } else { BOUND_WORK },
+    }
+}
+
+fn named_catalogue(arguments: &PlanArgs) -> anyhow::Result<Option<joiner_provider_kwok::Catalogue>> {
+    use joiner_provider_kwok::Catalogue;
+    if let Some(path) = &arguments.instance_types {
+        return Ok(Some(crate::commands::instance_types::load(path)?));
+    }
+    Ok(arguments.catalog.map(|catalog| match catalog {
+        Catalog::Kwok => Catalogue::hypothetical(),
+        Catalog::Aws => Catalogue::aws(),
+    }))
+}
+
+fn find_pod(snapshot: &Snapshot, wanted: &str) -> Result<PodIdx, InputError> {
+    let full = if wanted.contains('/') { wanted.to_owned() } else { format!("default/{wanted}") };
+    let exact = snapshot.pods.iter().position(|pod| *pod.name == full);
+    // A bare name also means the one pod of that name in another namespace.
+    let found = exact.or_else(|| {
+        let suffix = format!("/{wanted}");
+        let mut hits = snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.name.ends_with(&suffix));
+        let first = hits.next()?;
+        hits.next().is_none().then_some(first.0)
+    });
+    found.map(PodIdx::new).ok_or_else(|| {
+        let names = snapshot.pods.iter().map(|pod| &*pod.name);
+        let hint = match joiner_core::explain::nearest(&full, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "pods of workloads are named NAME-0, NAME-1, …, and only pending pods can be explained".to_owned(),
+        };
+        InputError {
+            path: Some("--explain".to_owned()),
+            value: Some(wanted.to_owned()),
+            message: "there is no such pending pod in the input".to_owned(),
+            remedy: Some(hint),
+            ..InputError::default()
+        }
+    })
+}
+
+/// Seconds with microseconds, as JSON shows them.
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e6
+}

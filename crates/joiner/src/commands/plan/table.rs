@@ -1,0 +1,190 @@
+//! The plan for people: verdict first, then nodes grouped alike, then every refused pod with its cause.
+
+use std::collections::BTreeMap;
+
+use joiner_core::model::names::{CPU, MEMORY};
+use joiner_core::model::resources::lane_of;
+use joiner_core::model::{ResVec, Snapshot};
+use joiner_core::plan::Plan;
+
+use super::document::{PlanDocument, Unschedulable};
+use crate::Streams;
+use crate::show::{self, Table};
+
+/// Hours in a month, as cloud bills count them.
+const HOURS_PER_MONTH: f64 = 730.0;
+const BAR_CELLS: usize = 8;
+
+/// Nodes alike: one line of the table.
+#[derive(Debug, Default)]
+struct Group {
+    names: Vec<String>,
+    pods: usize,
+    price: Option<f64>,
+    used: [i64; 2],
+    room: [i64; 2],
+    options: usize,
+}
+
+/// Whether existing, pool, type, zone, capacity type.
+type GroupKey = (bool, String, String, String, String);
+
+/// Prints the plan.
+pub fn write(
+    document: &PlanDocument,
+    snapshot: &Snapshot,
+    plan: &Plan,
+    wide: bool,
+    streams: &mut Streams,
+) -> std::io::Result<()> {
+    verdict(document, streams)?;
+    let groups = groups(document, snapshot, plan);
+    if !groups.is_empty() {
+        writeln!(streams.out)?;
+        nodes(&groups, wide, streams)?;
+    }
+    if !document.unschedulable.is_empty() {
+        writeln!(streams.out)?;
+        refused(document, streams)?;
+    }
+    Ok(())
+}
+
+fn verdict(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()> {
+    let totals = &document.totals;
+    let placed = totals.pods - totals.unschedulable;
+    let (good, bad, dim) = (show::GREEN, show::RED, show::DIM);
+    let refused_style = if totals.unschedulable > 0 { bad } else { dim };
+    write!(
+        streams.out,
+        "{good}+ {}{good:#}   {} placed   {refused_style}{} refused{refused_style:#}",
+        show::plural(totals.new_nodes, "node"),
+        show::plural(placed, "pod"),
+        totals.unschedulable,
+    )?;
+    let bold = show::BOLD;
+    write!(
+        streams.out,
+        "   {bold}{}/h{bold:#} ({}/month)",
+        show::money(totals.price_per_hour),
+        show::money(totals.price_per_hour * HOURS_PER_MONTH),
+    )?;
+    if let Some(bound) = totals.lower_bound_per_hour.filter(|_| totals.new_nodes > 0) {
+        let gap = if bound > 0.0 { (totals.price_per_hour / bound - 1.0) * 100.0 } else { 0.0 };
+        write!(streams.out, "   lower bound {}/h (gap {gap:.1} %)", show::money(bound))?;
+    }
+    let time = document.timing.solve_seconds;
+    let time = if time < 1.0 { format!("{:.1} ms", time * 1e3) } else { format!("{time:.2} s") };
+    writeln!(streams.out, "   {dim}solved in {time}{dim:#}")
+}
+
+fn groups(document: &PlanDocument, snapshot: &Snapshot, plan: &Plan) -> BTreeMap<GroupKey, Group> {
+    let mut groups: BTreeMap<GroupKey, Group> = BTreeMap::new();
+    for (at, node) in document.nodes.iter().enumerate() {
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+        let key = (
+            node.existing,
+            text(&node.node_pool),
+            text(&node.instance_type),
+            text(&node.zone),
+            text(&node.capacity_type),
+        );
+        let group = groups.entry(key).or_default();
+        group.names.push(node.name.clone());
+        group.pods += node.pods.len();
+        group.options = group.options.max(node.instance_type_options.len());
+        if let Some(price) = node.price_per_hour {
+            *group.price.get_or_insert(0.0) += price;
+        }
+        let (used, room) = load(snapshot, plan, at);
+        for (slot, lane) in [CPU, MEMORY].into_iter().enumerate() {
+            group.used[slot] += lane_of(&used, lane);
+            group.room[slot] += lane_of(&room, lane);
+        }
+    }
+    groups
+}
+
+/// What is used of what a node of the plan has, daemons and earlier pods included.
+fn load(snapshot: &Snapshot, plan: &Plan, at: usize) -> (ResVec, ResVec) {
+    if let Some(machine) = plan.machines.get(at) {
+        let catalogue = &snapshot.catalogues[snapshot.pools[machine.pool.at()].catalogue.at()];
+        return (Plan::used(machine), catalogue.offerings[machine.offering.at()].allocatable.clone());
+    }
+    let (node, pods) = &plan.on_nodes[at - plan.machines.len()];
+    let node = &snapshot.nodes[node.at()];
+    let mut used = node.shown.allocatable.clone();
+    joiner_core::model::resources::sub_into(&mut used, &node.available);
+    for pod in pods {
+        let class = &snapshot.classes[snapshot.pods[pod.at()].class.at()];
+        joiner_core::model::resources::add_into(&mut used, &class.requests);
+    }
+    (used, node.shown.allocatable.clone())
+}
+
+fn nodes(groups: &BTreeMap<GroupKey, Group>, wide: bool, streams: &mut Streams) -> std::io::Result<()> {
+    let mut headings = vec!["NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "PODS", "CPU", "", "MEMORY", "", "$/H"];
+    if wide {
+        headings.extend(["$/H EACH", "OPTIONS", "NAMES"]);
+    }
+    let mut table = Table::new(&headings).right(&[5, 6, 8, 10, 11, 12]);
+    for ((existing, pool, instance_type, zone, capacity), group) in groups {
+        let count = group.names.len();
+        let sign = if *existing { "=" } else { "+" };
+        let share = |slot: usize| group.used[slot] as f64 / (group.room[slot].max(1)) as f64;
+        let mut row = vec![
+            format!("{sign} {count}"),
+            pool.clone(),
+            instance_type.clone(),
+            zone.clone(),
+            capacity.clone(),
+            group.pods.to_string(),
+            format!("{}/{}", show::cores(group.used[0]), show::cores(group.room[0])),
+            show::bar(share(0), BAR_CELLS, streams.unicode),
+            format!("{}/{}", show::bytes(group.used[1]), show::bytes(group.room[1])),
+            show::bar(share(1), BAR_CELLS, streams.unicode),
+            group.price.map_or("-".to_owned(), show::money),
+        ];
+        if wide {
+            row.push(group.price.map_or("-".to_owned(), |price| show::money(price / count as f64)));
+            row.push(if *existing { "-".to_owned() } else { group.options.to_string() });
+            let shown = group.names.iter().take(3).cloned().collect::<Vec<_>>().join(",");
+            row.push(if count > 3 { format!("{shown},…") } else { shown });
+        }
+        table = table.row(row);
+    }
+    write!(streams.out, "{}", table.render(streams.width))
+}
+
+/// Pods refused for the same reasons are shown together.
+fn refused(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()> {
+    let mut alike: Vec<(Vec<&Unschedulable>, String)> = Vec::new();
+    for refused in &document.unschedulable {
+        let reasons = refused
+            .reasons
+            .iter()
+            .map(|reason| match &reason.node_pool {
+                Some(pool) => format!("nodepool/{pool}: {}", reason.message),
+                None => reason.message.clone(),
+            })
+            .collect::<Vec<_>>()
+            .join("\n");
+        match alike.iter_mut().find(|(_, have)| *have == reasons) {
+            Some((pods, _)) => pods.push(refused),
+            None => alike.push((vec![refused], reasons)),
+        }
+    }
+    let bad = show::RED;
+    for (pods, reasons) in alike {
+        let more = if pods.len() > 1 { format!(" and {} more like it", pods.len() - 1) } else { String::new() };
+        writeln!(streams.out, "{bad}x{bad:#} {}{more}", pods[0].pod)?;
+        for reason in reasons.lines() {
+            writeln!(streams.out, "    {reason}")?;
+        }
+    }
+    if let Some(first) = document.unschedulable.first() {
+        let dim = show::DIM;
+        writeln!(streams.out, "{dim}more: add --explain {}{dim:#}", first.pod)?;
+    }
+    Ok(())
+}

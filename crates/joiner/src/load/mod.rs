@@ -1,0 +1,17 @@
+//! Manifests in: files, folders and standard input, streamed document by document.
+//!
+//! [`source`] finds the files, [`documents`] cuts them into documents (a JSON `List` into its items) without holding more than one at a
+//! time, [`objects`] reads a document as the kind it says it is, strictly, and [`locate`] finds the line of a field, but
+//! only when there is something to complain about.
+
+pub mod documents;
+pub mod locate;
+pub mod objects;
+pub mod source;
+
+pub use documents::{Document, Documents};
+pub use objects::{Object, Reading, read_object};
+pub use source::{Source, sources};
+
+/// The largest document accepted, in bytes: a single object is never this large, a runaway file is.
+pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;

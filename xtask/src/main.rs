@@ -1,0 +1,55 @@
+//! Chores of the repository, run as `cargo xtask NAME`.
+//!
+//! * `bench-inputs` writes the recorded inputs of the comparison, the same bytes for the same seed.
+//! * `compare` runs joiner and the original scheduler on those inputs and prints one table.
+//! * `tidy` checks the rules of the code base that the compiler cannot check.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool for developers")]
+
+mod compare;
+mod inputs;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Chores of the repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Write the inputs of the comparison with the original
+    BenchInputs(inputs::Args),
+    /// Run joiner and the original on the same inputs and print one table
+    Compare(compare::Args),
+    /// Check the rules of the code base that the compiler cannot check
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().chore {
+        Chore::BenchInputs(args) => inputs::run(&args, &root()),
+        Chore::Compare(args) => compare::run(&args, &root()),
+        Chore::Tidy => tidy::run(&root()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository this binary was built from.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
