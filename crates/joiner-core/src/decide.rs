@@ -5,7 +5,6 @@ use std::rc::Rc;
 use crate::explain::{self, Reason};
 use crate::model::Snapshot;
 use crate::model::ids::{ClassIdx, PodIdx};
-use crate::pack::place::Failure;
 use crate::pack::scratch::Scratch;
 use crate::pack::upstream::{self, Outcome};
 use crate::plan::{self, Plan, Refused};
@@ -84,8 +83,7 @@ fn limits_starve_priority(scratch: &mut Scratch, outcome: &Outcome) -> bool {
         let class = snapshot.pods[pod.at()].class;
         if snapshot.classes[class.at()].priority > lowest_placed && !asked.contains(&class) {
             asked.push(class);
-            let reasons = explain::refusal(scratch, class, Failure::Refused);
-            if reasons.iter().any(Reason::is_limit) {
+            if scratch.limits_are_to_blame(class) {
                 return true;
             }
         }

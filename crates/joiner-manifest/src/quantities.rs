@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+/// Fields that hold quantities by resource name.
 const MAPS: &[&str] =
     &["requests", "limits", "capacity", "allocatable", "overhead", "allocatedResources", "resources"];
 
@@ -9,7 +10,7 @@ const MAPS: &[&str] =
 pub fn has_numbers(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.iter().any(|(key, inner)| {
-            let in_map = MAPS.contains(&key.as_str())
+            let in_map = holds_quantities(key, inner)
                 && inner.as_object().is_some_and(|amounts| amounts.values().any(Value::is_number));
             in_map || (key == "sizeLimit" && inner.is_number()) || has_numbers(inner)
         }),
@@ -23,7 +24,7 @@ pub fn spell(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, inner) in map.iter_mut() {
-                if MAPS.contains(&key.as_str())
+                if holds_quantities(key, inner)
                     && let Value::Object(amounts) = inner
                 {
                     for amount in amounts.values_mut().filter(|amount| amount.is_number()) {
@@ -39,4 +40,9 @@ pub fn spell(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(spell),
         _ => {}
     }
+}
+
+/// A CSINode's `allocatable: {count: 3}` is a plain number, not a quantity.
+fn holds_quantities(key: &str, value: &Value) -> bool {
+    MAPS.contains(&key) && value.get("count").is_none()
 }

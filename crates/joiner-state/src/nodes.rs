@@ -88,7 +88,9 @@ impl<'c> Lowering<'c> {
         }
         let leaving = node.deleting || claim.is_some_and(|claim| claim.deleting);
         let disrupted = [&node.taints, &taints].into_iter().flatten().any(is_disrupted);
-        if !leaving && let Some(at) = pool.and_then(|pool| self.pool_index.get(pool)) {
+        if !leaving
+            && !disrupted
+            && let Some(at) = pool.and_then(|pool| self.pool_index.get(pool)) {
             self.use_up(*at, &capacity);
         }
         Place {

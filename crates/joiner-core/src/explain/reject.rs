@@ -21,13 +21,6 @@ pub struct Reason {
     pub message: String,
 }
 
-impl Reason {
-    /// Whether a limit of the pool was in the way.
-    pub fn is_limit(&self) -> bool {
-        self.code == Reject::Limit
-    }
-}
-
 /// The kinds of refusal, in the order in which questions are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reject {

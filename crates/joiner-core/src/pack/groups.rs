@@ -28,6 +28,8 @@ pub struct GroupState {
     pub owners: Vec<u32>,
     /// Owners per host.
     pub owner_hosts: HashMap<Host, u32, FixedState>,
+    /// All owners, also those whose machine has no (single) value.
+    pub owners_total: u32,
     /// Values of real nodes that the group looks at.
     node_values: Vec<ValueId>,
 }
@@ -39,8 +41,10 @@ pub struct Selected {
     pub counted: Vec<GroupIdx>,
     /// Required anti-affinity groups that select them.
     pub inverse: Vec<GroupIdx>,
-    /// Keys (not hostname) of affinity and anti-affinity groups that select them: a future machine is pinned for these.
+    /// Keys (not hostname) of required affinity and anti-affinity that selects them: a future machine is pinned for these.
     pub pin_keys: Vec<KeyId>,
+    /// Required affinity and anti-affinity groups of pending pods that select them, hostname left out.
+    pub peers: Vec<GroupIdx>,
 }
 
 /// All groups of a run.
@@ -49,6 +53,8 @@ pub struct Groups {
     states: Vec<GroupState>,
     in_use: Vec<bool>,
     required_anti: Vec<bool>,
+    /// Required affinity or anti-affinity of a pending pod.
+    required_pending: Vec<bool>,
     hostname: Option<KeyId>,
     by_identity: Vec<Option<std::rc::Rc<Selected>>>,
     index: SelectorIndex,
@@ -72,6 +78,7 @@ impl Groups {
         let len = snapshot.groups.len();
         let mut in_use = vec![false; len];
         let mut required_anti = vec![false; len];
+        let mut required_pending = vec![false; len];
         for class in &snapshot.classes {
             for rung in &class.rungs {
                 for group in &rung.groups {
@@ -81,6 +88,11 @@ impl Groups {
             for group in &class.anti_affinity {
                 in_use[group.at()] = true;
                 required_anti[group.at()] = true;
+                required_pending[group.at()] = true;
+            }
+            // On the last rung every preference is given up: what affinity is left is required.
+            for group in class.rungs.last().into_iter().flat_map(|rung| &rung.groups) {
+                required_pending[group.at()] |= matches!(snapshot.group(*group), GroupSpec::Affinity { .. });
             }
         }
         for (group, _) in &snapshot.bound_anti_affinity {
@@ -92,6 +104,7 @@ impl Groups {
             index: SelectorIndex::new(snapshot, algebra, &in_use),
             in_use,
             required_anti,
+            required_pending,
             hostname: snapshot.hostname,
             by_identity: vec![None; snapshot.identities.len()],
             domains: HashMap::with_hasher(fixed_state()),
@@ -177,8 +190,13 @@ impl Groups {
             if self.required_anti[group.at()] {
                 out.inverse.push(group);
             }
-            if !matches!(spec, GroupSpec::Spread { .. }) && Some(spec.key()) != self.hostname {
-                out.pin_keys.push(spec.key());
+            if Some(spec.key()) != self.hostname {
+                if self.required_pending[group.at()] {
+                    out.peers.push(group);
+                }
+                if self.required_pending[group.at()] || self.required_anti[group.at()] {
+                    out.pin_keys.push(spec.key());
+                }
             }
         }
         out.pin_keys.sort_unstable();
@@ -247,6 +265,12 @@ impl Groups {
         bump_host(&mut self.states[group.at()].owner_hosts, host, by);
     }
 
+    /// One owner more (or less), wherever it is.
+    pub fn add_owner_anywhere(&mut self, group: GroupIdx, by: i32) {
+        let state = &mut self.states[group.at()];
+        state.owners_total = state.owners_total.saturating_add_signed(by);
+    }
+
     fn add_on_node(&mut self, snapshot: &Snapshot, algebra: &Algebra, group: GroupIdx, node: NodeIdx, count: u32) {
         if self.by_host(snapshot, group) {
             self.add_host(group, node.0, count as i32);
@@ -256,6 +280,7 @@ impl Groups {
     }
 
     fn add_owner_on_node(&mut self, snapshot: &Snapshot, algebra: &Algebra, group: GroupIdx, node: NodeIdx) {
+        self.add_owner_anywhere(group, 1);
         if self.by_host(snapshot, group) {
             self.add_owner_host(group, node.0, 1);
         } else if let Some(value) = algebra.single(snapshot.nodes[node.at()].labels, snapshot.group(group).key()) {

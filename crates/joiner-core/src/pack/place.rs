@@ -49,6 +49,8 @@ struct WantKey {
     must_exist: bool,
     /// Values new machines could have, by name.
     values: std::rc::Rc<[ValueId]>,
+    /// Some catalogue says something about the key; otherwise only pools can.
+    in_catalogue: bool,
 }
 
 #[derive(Debug)]
@@ -57,6 +59,8 @@ struct Own {
     key: KeyId,
     by_host: bool,
     counts_itself: bool,
+    /// For affinity: the groups of the same terms, one per key. Nobody is there only if nobody is in any of them.
+    siblings: SmallVec<[GroupIdx; 1]>,
     kind: Kind,
 }
 
@@ -82,6 +86,17 @@ enum Verdict {
     Accepts(Growth),
     NotNow,
     Never,
+}
+
+/// What became of an attempt once requirements and room had been found to match.
+enum Settled {
+    Accepts(Growth),
+    /// No valid value leaves an offering.
+    NoOffering,
+    /// An offering is left, but minValues or volume limits object.
+    Refused,
+    /// An offering is left, but the reservations are taken.
+    Reserved,
 }
 
 /// Why no rung helped.
@@ -205,7 +220,18 @@ impl<'s> Scratch<'s> {
                 }
             }
             let counts_itself = selected.counted.contains(group);
-            own.push(Own { group: *group, key, by_host, counts_itself, kind });
+            // Required terms count together, preferred ones each for itself. On the last rung only required ones are left.
+            let required = class.rungs.last().map_or(&[][..], |rung| &rung.groups);
+            let siblings = match spec {
+                GroupSpec::Affinity { .. } if required.contains(group) => required
+                    .iter()
+                    .filter(|other| matches!(snapshot.group(**other), GroupSpec::Affinity { .. }))
+                    .copied()
+                    .collect(),
+                GroupSpec::Affinity { .. } => SmallVec::from_slice(&[*group]),
+                _ => SmallVec::new(),
+            };
+            own.push(Own { group: *group, key, by_host, counts_itself, siblings, kind });
         }
         let names = world.algebra.names();
         keys.sort_by(|(a, _), (b, _)| names.key_text(*a).cmp(names.key_text(*b)));
@@ -221,6 +247,8 @@ impl<'s> Scratch<'s> {
                     class.tolerations,
                     rung.spare_preferred,
                 ),
+                in_catalogue: (0..snapshot.catalogues.len())
+                    .any(|at| world.offers.defines(snapshot, world.algebra, CatalogueIdx::new(at), key)),
             })
             .collect();
         let mut host_groups: Vec<(GroupIdx, bool)> = own
@@ -275,7 +303,7 @@ impl<'s> Scratch<'s> {
                     i64::from(count) + i64::from(own.counts_itself) - minimum <= *max_skew
                 }
                 Kind::Affinity => {
-                    count > 0 || (own.counts_itself && self.groups.state(own.group).total == 0)
+                    count > 0 || self.may_be_first(own)
                 }
                 Kind::AntiAffinity => count == 0,
             };
@@ -286,6 +314,11 @@ impl<'s> Scratch<'s> {
         want.selected.inverse.iter().all(|group| {
             self.snapshot.group(*group).key() != key || self.groups.owner_count(*group, value) == 0
         })
+    }
+
+    /// A pod that matches its own affinity may go anywhere while no pod matches.
+    fn may_be_first(&self, own: &Own) -> bool {
+        own.counts_itself && own.siblings.iter().all(|group| self.groups.state(*group).total == 0)
     }
 
     fn host_verdict(&self, want: &Want, host: Host) -> HostVerdict {
@@ -304,7 +337,7 @@ impl<'s> Scratch<'s> {
                     }
                 }
                 Kind::Affinity => {
-                    if count == 0 && !(own.counts_itself && self.groups.state(own.group).total == 0) {
+                    if count == 0 && !self.may_be_first(own) {
                         verdict = HostVerdict::NotNow;
                     }
                 }
@@ -318,11 +351,22 @@ impl<'s> Scratch<'s> {
         verdict
     }
 
-    /// Values of a key to try on a future machine, best first.
-    fn choices(&self, want: &Want, query: &Query, at: usize) -> Vec<ValueId> {
+    /// Values of a key to try on a future machine, best first: those it lists, else those any machine could have.
+    fn choices(&self, want: &Want, query: &Query, at: usize, met: ReqId) -> Vec<ValueId> {
         let WantKey { key, values, .. } = &want.keys[at];
-        let mut out: Vec<ValueId> =
-            values.iter().copied().filter(|v| self.value_ok(want, query, *key, *v)).collect();
+        let names = self.algebra.names();
+        let mut out: Vec<ValueId> = match self.algebra.machine_value(met, *key) {
+            MachineValue::Defined(requirement) if !requirement.complement => {
+                let mut listed = requirement.values.to_vec();
+                listed.sort_unstable_by(|a, b| names.value_text(*key, *a).cmp(names.value_text(*key, *b)));
+                listed
+            }
+            MachineValue::Defined(requirement) => {
+                values.iter().copied().filter(|v| requirement.allows(names, *key, *v)).collect()
+            }
+            MachineValue::Open | MachineValue::Missing => values.to_vec(),
+        };
+        out.retain(|v| self.value_ok(want, query, *key, *v));
         if out.len() > 1 {
             // Stable: names decide last.
             out.sort_by_cached_key(|value| {
@@ -332,11 +376,8 @@ impl<'s> Scratch<'s> {
                     .filter(|own| own.key == *key && matches!(own.kind, Kind::Spread { .. }))
                     .map(|own| self.groups.count(own.group, *value))
                     .collect();
-                let empty = !want.selected.counted.iter().any(|group| {
-                    let spec = self.snapshot.group(*group);
-                    spec.key() == *key
-                        && !matches!(spec, GroupSpec::Spread { .. })
-                        && self.groups.count(*group, *value) > 0
+                let empty = !want.selected.peers.iter().any(|group| {
+                    self.snapshot.group(*group).key() == *key && self.groups.count(*group, *value) > 0
                 });
                 (spread, empty)
             });
@@ -435,7 +476,7 @@ impl<'s> Scratch<'s> {
         let class = &self.snapshot.classes[want.class.at()];
         let (row, load) = (&self.snapshot.nodes[node.at()], &self.on_node[node.at()]);
         if !fits(&class.requests, &self.room[node.at()])
-            || class.ports.iter().any(|port| row.ports.iter().chain(&load.ports).any(|other| port.clashes(other)))
+            || class.ports.iter().any(|port| row.ports.iter().chain(&load.ports).chain(&*self.daemon_ports[node.at()]).any(|other| port.clashes(other)))
         {
             return HostVerdict::Never;
         }
@@ -549,12 +590,20 @@ impl<'s> Scratch<'s> {
     fn machine_signature_ok(&self, want: &Want, query: &Query, signature: &Signature) -> bool {
         want.keys.iter().zip(signature).all(|(key, told)| match *told {
             MISSING => !key.must_exist,
+            // Whether a value can be named is for the verdict to say.
+            OPEN if !key.in_catalogue => true,
             OPEN => key.values.iter().any(|v| self.value_ok(want, query, key.key, *v)),
             rq => {
                 let requirement = self.algebra.requirement(RqId(rq));
-                key.values.iter().any(|v| {
-                    requirement.allows(self.algebra.names(), key.key, *v) && self.value_ok(want, query, key.key, *v)
-                })
+                if !requirement.complement {
+                    return requirement.may_be_absent
+                        || requirement.values.iter().any(|v| self.value_ok(want, query, key.key, *v));
+                }
+                !key.in_catalogue
+                    || key.values.iter().any(|v| {
+                        requirement.allows(self.algebra.names(), key.key, *v)
+                            && self.value_ok(want, query, key.key, *v)
+                    })
             }
         })
     }
@@ -604,51 +653,66 @@ impl<'s> Scratch<'s> {
                 continue;
             }
             possible = true;
-            if let Some(growth) = self.pin_and_finish(&attempt, met, &set, 0) {
-                return Verdict::Accepts(growth);
+            match self.pin_and_finish(&attempt, met, &set, 0) {
+                Settled::Accepts(growth) => return Verdict::Accepts(growth),
+                Settled::Reserved => return Verdict::NotNow,
+                Settled::NoOffering | Settled::Refused => {}
             }
         }
         if possible { Verdict::NotNow } else { Verdict::Never }
     }
 
     /// Pins the topology keys from the `at`-th on, value by value, until offerings are left.
-    fn pin_and_finish(&mut self, attempt: &Attempt, met: ReqId, set: &[u64], at: usize) -> Option<Growth> {
+    fn pin_and_finish(&mut self, attempt: &Attempt, met: ReqId, set: &[u64], at: usize) -> Settled {
         let Some(key) = attempt.want.keys.get(at) else { return self.finish(attempt, met, set) };
-        let fixed = match self.algebra.machine_value(met, key.key) {
-            MachineValue::Missing if key.must_exist => return None,
-            MachineValue::Missing => return self.pin_and_finish(attempt, met, set, at + 1),
-            MachineValue::Defined(requirement) => requirement.single(),
-            MachineValue::Open => None,
+        let catalogue = self.snapshot.pools[attempt.pool.at()].catalogue;
+        let in_catalogue =
+            key.in_catalogue && self.offers.defines(self.snapshot, &self.algebra, catalogue, key.key);
+        let (fixed, can_be_named, may_be_absent) = match self.algebra.machine_value(met, key.key) {
+            MachineValue::Missing => (None, false, true),
+            MachineValue::Open => (None, in_catalogue, true),
+            MachineValue::Defined(requirement) => {
+                (requirement.single(), in_catalogue || !requirement.complement, requirement.may_be_absent)
+            }
         };
+        if !can_be_named {
+            // The machine will lack the label, or have a value that nobody can name: then no count can be trusted.
+            let content = if may_be_absent {
+                !key.must_exist
+            } else {
+                !attempt.want.own.iter().any(|own| !own.by_host && own.key == key.key)
+                    && !attempt.want.selected.inverse.iter().any(|group| {
+                        self.snapshot.group(*group).key() == key.key
+                            && self.groups.state(*group).owners_total > 0
+                    })
+            };
+            return if content { self.pin_and_finish(attempt, met, set, at + 1) } else { Settled::NoOffering };
+        }
         if let Some(value) = fixed {
             return if self.value_ok(attempt.want, attempt.query, key.key, value) {
                 self.pin_and_finish(attempt, met, set, at + 1)
             } else {
-                None
+                Settled::NoOffering
             };
         }
-        let catalogue = self.snapshot.pools[attempt.pool.at()].catalogue;
-        for value in self.choices(attempt.want, attempt.query, at) {
-            if let MachineValue::Defined(requirement) = self.algebra.machine_value(met, key.key)
-                && !requirement.allows(self.algebra.names(), key.key, value)
-            {
-                continue;
-            }
+        for value in self.choices(attempt.want, attempt.query, at, met) {
             let pinned = self.algebra.pin(met, key.key, value);
             let allowed = self.offers.of(self.snapshot, &self.algebra, catalogue, pinned);
             let mut narrowed = set.to_vec();
             offer_set::and_into(&mut narrowed, &allowed);
-            if !offer_set::is_empty(&narrowed)
-                && let Some(growth) = self.pin_and_finish(attempt, pinned, &narrowed, at + 1)
-            {
-                return Some(growth);
+            if offer_set::is_empty(&narrowed) {
+                continue;
+            }
+            match self.pin_and_finish(attempt, pinned, &narrowed, at + 1) {
+                Settled::NoOffering => {}
+                settled => return settled,
             }
         }
-        None
+        Settled::NoOffering
     }
 
     /// The last questions: volume limits of types, minValues, reservations.
-    fn finish(&mut self, attempt: &Attempt, met: ReqId, set: &[u64]) -> Option<Growth> {
+    fn finish(&mut self, attempt: &Attempt, met: ReqId, set: &[u64]) -> Settled {
         let class = &self.snapshot.classes[attempt.want.class.at()];
         let template = &self.templates[attempt.pool.at()];
         let row = attempt.machine.map(|m| &self.machines[m.at()]);
@@ -656,7 +720,7 @@ impl<'s> Scratch<'s> {
         if template.has_volume_limits && !class.volumes.is_empty() {
             self.remove_volume_overload(attempt, set.to_mut());
             if offer_set::is_empty(&set) {
-                return None;
+                return Settled::Refused;
             }
         }
         let mut met = met;
@@ -667,19 +731,19 @@ impl<'s> Scratch<'s> {
                 let may_lower =
                     attempt.machine.is_none() && self.options.min_values == MinValuesPolicy::BestEffort;
                 if !may_lower {
-                    return None;
+                    return Settled::Refused;
                 }
                 met = self.algebra.with_min_values(met, key, have);
                 min_values_relaxed = true;
             }
         }
-        let reservations = self.reservations_for(attempt, &set)?;
+        let Some(reservations) = self.reservations_for(attempt, &set) else { return Settled::Reserved };
         let row = attempt.machine.map(|m| &self.machines[m.at()]);
         let offers = match row {
             Some(row) if *row.offers == *set => row.offers.clone(),
             _ => set.as_ref().into(),
         };
-        Some(Growth { requirements: met, offers, reservations, min_values_relaxed })
+        Settled::Accepts(Growth { requirements: met, offers, reservations, min_values_relaxed })
     }
 
     fn remove_volume_overload(&self, attempt: &Attempt, set: &mut [u64]) {
@@ -767,47 +831,69 @@ impl<'s> Scratch<'s> {
     // ---- new machines ----
 
     fn open_machine(&mut self, pod: PodIdx, want: &Want, query: &Query) -> Result<Option<MachineIdx>, Failure> {
-        let snapshot = self.snapshot;
-        let class = &snapshot.classes[want.class.at()];
-        let rung = &class.rungs[want.rung];
         // A new host has no pods: only affinity by host can object.
-        if !matches!(self.host_verdict(want, self.machine_host(MachineIdx::new(self.machines.len()))), HostVerdict::Ok) {
+        let new_host = self.machine_host(MachineIdx::new(self.machines.len()));
+        if !matches!(self.host_verdict(want, new_host), HostVerdict::Ok) {
             return Ok(None);
         }
         for at in 0..self.templates.len() {
-            let (pool, row) = (PoolIdx::new(at), &snapshot.pools[at]);
-            if row.not_ready.is_some()
-                || !self.algebra.tolerates(row.taints, class.tolerations, rung.spare_preferred)
-                || self.no_node_left(pool)
-            {
-                continue;
-            }
-            let Some(met) = self.algebra.meet(self.templates[at].requirements, rung.ask) else { continue };
-            self.work += 1;
-            let attempt = Attempt { want, query, pool, machine: None };
-            for alternative in alternatives(class) {
-                let Some(met) = alternative.map_or(Some(met), |a| self.algebra.meet(met, a)) else { continue };
-                let Some((set, largest)) = self.fresh(&attempt, met) else { continue };
-                let (set, holds) = match self.within_limits(pool, &set, &largest) {
-                    Some(kept) => kept,
-                    None => continue,
-                };
-                if let Some(growth) = self.pin_and_finish(&attempt, met, &set, 0) {
-                    let holds = if row.limits.is_empty() {
-                        None
-                    } else if *growth.offers == *set && holds.is_some() {
-                        holds
-                    } else {
-                        Some(self.largest_capacity(pool, &growth.offers))
-                    };
+            let pool = PoolIdx::new(at);
+            match self.try_pool(want, query, pool, true) {
+                Settled::Accepts(growth) => {
+                    let holds = (!self.snapshot.pools[at].limits.is_empty())
+                        .then(|| self.largest_capacity(pool, &growth.offers));
                     return Ok(Some(self.open(pod, growth, pool, holds)));
                 }
-                if self.waits_for_reservation(&attempt, &set) {
-                    return Err(Failure::Reserved);
-                }
+                Settled::Reserved => return Err(Failure::Reserved),
+                Settled::NoOffering | Settled::Refused => {}
             }
         }
         Ok(None)
+    }
+
+    /// Whether a pool would launch a machine for a pod.
+    fn try_pool(&mut self, want: &Want, query: &Query, pool: PoolIdx, with_limits: bool) -> Settled {
+        let snapshot = self.snapshot;
+        let class = &snapshot.classes[want.class.at()];
+        let rung = &class.rungs[want.rung];
+        let row = &snapshot.pools[pool.at()];
+        if row.not_ready.is_some()
+            || !self.algebra.tolerates(row.taints, class.tolerations, rung.spare_preferred)
+            || (with_limits && self.no_node_left(pool))
+        {
+            return Settled::NoOffering;
+        }
+        let Some(met) = self.algebra.meet(self.templates[pool.at()].requirements, rung.ask) else {
+            return Settled::NoOffering;
+        };
+        self.work += 1;
+        let attempt = Attempt { want, query, pool, machine: None };
+        for alternative in alternatives(class) {
+            let Some(met) = alternative.map_or(Some(met), |a| self.algebra.meet(met, a)) else { continue };
+            let Some((set, largest)) = self.fresh(&attempt, met) else { continue };
+            let set = if with_limits { self.within_limits(pool, &set, &largest) } else { Some(set) };
+            let Some(set) = set else { continue };
+            match self.pin_and_finish(&attempt, met, &set, 0) {
+                Settled::NoOffering | Settled::Refused => {}
+                settled => return settled,
+            }
+        }
+        Settled::NoOffering
+    }
+
+    /// Whether some pool would launch a machine for pods of a class, were it not for its limits.
+    pub fn limits_are_to_blame(&mut self, class: ClassIdx) -> bool {
+        let pools: Vec<PoolIdx> =
+            (0..self.templates.len()).map(PoolIdx::new).filter(|p| !self.snapshot.pools[p.at()].limits.is_empty()).collect();
+        let new_host = self.machine_host(MachineIdx::new(self.machines.len()));
+        (0..self.snapshot.classes[class.at()].rungs.len()).any(|rung| {
+            let want = self.want(class, rung);
+            let query = self.query(&want);
+            matches!(self.host_verdict(&want, new_host), HostVerdict::Ok)
+                && pools
+                    .iter()
+                    .any(|pool| matches!(self.try_pool(&want, &query, *pool, false), Settled::Accepts(_)))
+        })
     }
 
     /// Offerings for a machine with only this pod, before topology and limits.
@@ -839,16 +925,11 @@ impl<'s> Scratch<'s> {
         limits.iter().zip(&self.limits[pool.at()]).any(|(limit, left)| limit.lane.is_none() && *left < 1)
     }
 
-    /// Drops types that exceed what the pool may still hold; the second value is what the set would hold.
-    fn within_limits(
-        &mut self,
-        pool: PoolIdx,
-        set: &OfferSet,
-        largest: &ResVec,
-    ) -> Option<(OfferSet, Option<ResVec>)> {
+    /// Drops types that exceed what the pool may still hold; `None` if none is left.
+    fn within_limits(&mut self, pool: PoolIdx, set: &OfferSet, largest: &ResVec) -> Option<OfferSet> {
         let limits = &self.snapshot.pools[pool.at()].limits;
         if limits.is_empty() {
-            return Some((set.clone(), None));
+            return Some(set.clone());
         }
         let all_fit = |left: &[i64]| {
             limits.iter().zip(left).all(|(limit, left)| match limit.lane {
@@ -856,14 +937,11 @@ impl<'s> Scratch<'s> {
                 None => *left >= 1,
             })
         };
-        if all_fit(&self.limits[pool.at()]) {
-            return Some((set.clone(), Some(largest.clone())));
-        }
-        if self.refresh_holds(pool) && all_fit(&self.limits[pool.at()]) {
-            return Some((set.clone(), Some(largest.clone())));
+        if all_fit(&self.limits[pool.at()]) || (self.refresh_holds(pool) && all_fit(&self.limits[pool.at()])) {
+            return Some(set.clone());
         }
         let kept = self.limited(pool, set);
-        if offer_set::is_empty(&kept) { None } else { Some((kept.into(), None)) }
+        if offer_set::is_empty(&kept) { None } else { Some(kept.into()) }
     }
 
     /// A set without the types that exceed what the pool may still hold.
@@ -882,10 +960,6 @@ impl<'s> Scratch<'s> {
             }
         }
         kept
-    }
-
-    fn waits_for_reservation(&self, attempt: &Attempt, set: &[u64]) -> bool {
-        self.templates[attempt.pool.at()].has_reserved && self.reservations_for(attempt, set).is_none()
     }
 }
 

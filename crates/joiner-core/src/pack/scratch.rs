@@ -73,6 +73,7 @@ enum Undo {
     HostCount { group: GroupIdx, host: Host },
     Owner { group: GroupIdx, value: ValueId },
     OwnerHost { group: GroupIdx, host: Host },
+    OwnerAnywhere { group: GroupIdx },
     Limit { pool: PoolIdx, at: usize, old: i64 },
     Reservation { reservation: ReservationIdx, old: u32 },
 }
@@ -93,6 +94,8 @@ pub struct Scratch<'s> {
     pub groups: Groups,
     /// Free room per node, expected daemons taken off.
     pub room: Vec<ResVec>,
+    /// Host ports that the daemons expected on each node take, whether they are there yet or not.
+    pub daemon_ports: Vec<std::rc::Rc<[Port]>>,
     /// Pods placed on each node in this run, ports and volumes they took.
     pub on_node: Vec<NodeLoad>,
     /// Machines opened.
@@ -131,13 +134,14 @@ impl<'s> Scratch<'s> {
         let templates: Vec<Template> =
             (0..snapshot.pools.len()).map(|at| Template::new(snapshot, &mut algebra, &mut offers, at)).collect();
         let groups = Groups::new(snapshot, &mut algebra);
-        let room = node_room(snapshot, &mut algebra);
+        let (room, daemon_ports) = node_room(snapshot, &mut algebra);
         Self {
             options,
             offers,
             templates,
             groups,
             room,
+            daemon_ports,
             on_node: vec![NodeLoad::default(); snapshot.nodes.len()],
             machines: Vec::new(),
             limits: snapshot
@@ -225,6 +229,7 @@ impl<'s> Scratch<'s> {
             Undo::HostCount { group, host } => self.groups.add_host(group, host, -1),
             Undo::Owner { group, value } => self.groups.add_owner(group, value, -1),
             Undo::OwnerHost { group, host } => self.groups.add_owner_host(group, host, -1),
+            Undo::OwnerAnywhere { group } => self.groups.add_owner_anywhere(group, -1),
             Undo::Limit { pool, at, old } => self.limits[pool.at()][at] = old,
             Undo::Reservation { reservation, old } => self.reservations[reservation.at()] = old,
         }
@@ -265,6 +270,7 @@ impl<'s> Scratch<'s> {
             }
         }
         for group in &class.anti_affinity {
+            self.count_owner_anywhere(*group);
             self.count_owner(*group, Self::node_host(node), labels);
         }
     }
@@ -277,6 +283,11 @@ impl<'s> Scratch<'s> {
             self.groups.add(group, value, 1);
             self.note(|| Undo::Count { group, value });
         }
+    }
+
+    fn count_owner_anywhere(&mut self, group: GroupIdx) {
+        self.groups.add_owner_anywhere(group, 1);
+        self.note(|| Undo::OwnerAnywhere { group });
     }
 
     fn count_owner(&mut self, group: GroupIdx, host: Host, requirements: ReqId) {
@@ -387,6 +398,9 @@ impl<'s> Scratch<'s> {
             }
         }
         for group in class.anti_affinity.iter().filter(|g| wanted(g)) {
+            if only.is_none() {
+                self.count_owner_anywhere(*group);
+            }
             self.count_owner(*group, host, requirements);
         }
     }
@@ -478,39 +492,46 @@ pub struct Growth {
     pub min_values_relaxed: bool,
 }
 
-/// Free room per node: available less what expected daemons still lack.
-fn node_room(snapshot: &Snapshot, algebra: &mut Algebra) -> Vec<ResVec> {
-    let mut expected: hashbrown::HashMap<(ReqId, TaintsId), ResVec, crate::model::FixedState> =
+/// What the daemons expected on nodes alike need.
+struct Expected {
+    requests: ResVec,
+    ports: std::rc::Rc<[Port]>,
+}
+
+/// Per node: available less what expected daemons still lack, and the host ports those daemons take.
+fn node_room(snapshot: &Snapshot, algebra: &mut Algebra) -> (Vec<ResVec>, Vec<std::rc::Rc<[Port]>>) {
+    let nothing: std::rc::Rc<[Port]> = std::rc::Rc::from([]);
+    if snapshot.daemons.is_empty() {
+        let room = snapshot.nodes.iter().map(|node| node.available.clone()).collect();
+        return (room, vec![nothing; snapshot.nodes.len()]);
+    }
+    let mut expected: hashbrown::HashMap<(ReqId, TaintsId), Expected, crate::model::FixedState> =
         hashbrown::HashMap::with_hasher(crate::model::fixed_state());
-    snapshot
-        .nodes
-        .iter()
-        .map(|node| {
-            let mut room = node.available.clone();
-            if snapshot.daemons.is_empty() {
-                return room;
-            }
-            let wanted = expected.entry((node.labels, node.taints)).or_insert_with(|| {
-                let mut sum = ResVec::new();
-                for daemon in &snapshot.daemons {
-                    if algebra.tolerates(node.taints, daemon.tolerations, true)
-                        && daemon.asks.iter().any(|ask| algebra.node_accepts(node.labels, *ask))
-                    {
-                        add_into(&mut sum, &daemon.requests);
-                    }
-                }
-                sum
-            });
-            for lane in 0..wanted.len() {
-                let lack = (wanted[lane] - lane_of(&node.daemons_present, lane)).max(0);
-                if lack > 0 {
-                    if room.len() <= lane {
-                        room.resize(lane + 1, 0);
-                    }
-                    room[lane] = room[lane].saturating_sub(lack);
+    let one = |node: &crate::model::Node| {
+        let mut room = node.available.clone();
+        let wanted = expected.entry((node.labels, node.taints)).or_insert_with(|| {
+            let mut requests = ResVec::new();
+            let mut ports = Vec::new();
+            for daemon in &snapshot.daemons {
+                if algebra.tolerates(node.taints, daemon.tolerations, true)
+                    && daemon.asks.iter().any(|ask| algebra.node_accepts(node.labels, *ask))
+                {
+                    add_into(&mut requests, &daemon.requests);
+                    ports.extend(daemon.ports.iter().cloned());
                 }
             }
-            room
-        })
-        .collect()
+            Expected { requests, ports: ports.into() }
+        });
+        for (lane, want) in wanted.requests.iter().enumerate() {
+            let lack = (want - lane_of(&node.daemons_present, lane)).max(0);
+            if lack > 0 {
+                if room.len() <= lane {
+                    room.resize(lane + 1, 0);
+                }
+                room[lane] = room[lane].saturating_sub(lack);
+            }
+        }
+        (room, wanted.ports.clone())
+    };
+    snapshot.nodes.iter().map(one).unzip()
 }

@@ -186,6 +186,7 @@ pub struct OfferTable {
     by_set: HashMap<(CatalogueIdx, ReqId), OfferSet, FixedState>,
     by_type_set: HashMap<(CatalogueIdx, ReqId), OfferSet, FixedState>,
     by_requirement: HashMap<(CatalogueIdx, RqId), OfferSet, FixedState>,
+    defined: HashMap<(CatalogueIdx, KeyId), bool, FixedState>,
 }
 
 impl Default for OfferTable {
@@ -194,6 +195,7 @@ impl Default for OfferTable {
             by_set: HashMap::with_hasher(fixed_state()),
             by_type_set: HashMap::with_hasher(fixed_state()),
             by_requirement: HashMap::with_hasher(fixed_state()),
+            defined: HashMap::with_hasher(fixed_state()),
         }
     }
 }
@@ -245,6 +247,15 @@ impl OfferTable {
         let out: OfferSet = out.into();
         self.by_requirement.insert((catalogue, rq), out.clone());
         out
+    }
+
+    /// Whether types or offerings of a catalogue say anything about a key.
+    pub fn defines(&mut self, snapshot: &Snapshot, algebra: &Algebra, catalogue: CatalogueIdx, key: KeyId) -> bool {
+        *self.defined.entry((catalogue, key)).or_insert_with(|| {
+            let table = &snapshot.catalogues[catalogue.at()];
+            table.types.iter().any(|t| algebra.get(t.requirements, key).is_some())
+                || table.offerings.iter().any(|o| algebra.get(o.requirements, key).is_some())
+        })
     }
 
     /// Offerings whose *type* overlaps a set: what daemons are matched against.

@@ -40,19 +40,22 @@ struct Choice<'w> {
     offerings: Vec<&'w Offering>,
 }
 
+/// Type and offering, by their place in the catalogue.
+type Pairs = Rc<Vec<(usize, usize)>>;
+
 /// What can be bought, remembered across nodes: many nodes ask for the same.
 struct Market<'w> {
     world: &'w World,
     facts: &'w Facts,
     /// Pool and asks → (type, offering) pairs, in catalogue order.
-    suitable: BTreeMap<(usize, String), Rc<Vec<(usize, usize)>>>,
+    suitable: BTreeMap<(usize, String), Pairs>,
     /// Pool, type, offering → what daemons take there.
     overhead: BTreeMap<(usize, usize, usize), (Resources, Vec<Port>)>,
 }
 
 impl<'w> Market<'w> {
     /// Available offerings the pool allows and whose labels can suit all asks at once.
-    fn suitable(&mut self, pool: usize, asks: &[Ask]) -> Rc<Vec<(usize, usize)>> {
+    fn suitable(&mut self, pool: usize, asks: &[Ask]) -> Pairs {
         let key = (pool, format!("{asks:?}"));
         if let Some(known) = self.suitable.get(&key) {
             return Rc::clone(known);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::predicates::{selects, term_selects};
 use super::roster::full_name;
 use super::seats::{Facts, HOSTNAME, Kind, Seat};
-use super::surface::{Candidate, Surface};
+use super::surface::{Ask, Candidate, Surface};
 use super::{Violation, affinity, spread};
 use crate::world::{AffinityTerm, Expr, Node, Pod, Spread, Taint, World};
 
@@ -178,8 +178,13 @@ fn draw_map(
     let asks_of: BTreeMap<&str, Vec<Expr>> = seats
         .iter()
         .map(|seat| {
-            let only = seat.asks().into_iter().filter(|ask| ask.0.len() == 1);
-            (seat.plan.name.as_str(), only.flat_map(|ask| ask.0).flatten().collect())
+            // Where only one alternative is left for a pod, it says something about the labels of the node.
+            let possible = |ask: Ask| -> Vec<Vec<Expr>> {
+                let admitted = |term: &Vec<Expr>| seat.surface.admits(&term.iter().collect::<Vec<_>>());
+                ask.0.into_iter().filter(admitted).collect()
+            };
+            let only = seat.asks().into_iter().map(possible).filter(|terms| terms.len() == 1);
+            (seat.plan.name.as_str(), only.flatten().flatten().collect())
         })
         .collect();
     let mut map = Map::new();

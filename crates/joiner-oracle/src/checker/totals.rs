@@ -11,7 +11,7 @@ pub(super) fn check(plan: &Plan, violations: &mut Vec<Violation>) {
     let counts = [
         ("newNodes", plan.totals.new_nodes, new.len()),
         ("unschedulable", plan.totals.unschedulable, plan.unplaced.len()),
-        ("pods", plan.totals.pods, placed),
+        ("pods", plan.totals.pods, placed + plan.unplaced.len()),
     ];
     for (field, stated, counted) in counts {
         if stated.and_then(|n| usize::try_from(n).ok()) != Some(counted) {

@@ -59,7 +59,7 @@ pub fn outcome_to_plan(world: &World, outcome: &Outcome) -> Value {
             "newNodes": outcome.machines.len(),
             "pricePerHour": price_per_hour,
             "lowerBoundPerHour": null,
-            "pods": placed,
+            "pods": placed + outcome.refused.len(),
             "unschedulable": unschedulable.len(),
         },
         "unschedulable": unschedulable,

@@ -70,7 +70,7 @@ impl Scene {
         let totals = &mut self.plan["totals"];
         totals["newNodes"] = json!(new.len());
         totals["pricePerHour"] = json!(price);
-        totals["pods"] = json!(pods);
+        totals["pods"] = json!(pods + left);
         totals["unschedulable"] = json!(left);
     }
 }

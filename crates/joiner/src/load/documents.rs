@@ -176,7 +176,8 @@ fn has_content(text: &str) -> bool {
 
 /// Reads a YAML document as a value.
 pub fn parse_yaml(text: &str) -> Result<Value, serde_saphyr::Error> {
-    serde_saphyr::from_str(text)
+    // kubectl reads YAML 1.1: `0644` is octal.
+    serde_saphyr::from_str_with_options(text, serde_saphyr::options! { legacy_octal_numbers: true })
 }
 
 // ---- JSON ----
@@ -347,6 +348,12 @@ mod tests {
         let places: Vec<_> = documents.iter().map(|(line, _)| *line).collect();
         assert_eq!(places, [Some(3), Some(7)]);
         assert_eq!(documents[0].1, "a: 1");
+    }
+
+    #[test]
+    fn numbers_are_read_as_kubectl_reads_them() {
+        let value = parse_yaml("mode: 0644\nflag: yes\nport: 8080").expect("well-formed");
+        assert_eq!(value, serde_json::json!({"mode": 420, "flag": true, "port": 8080}));
     }
 
     #[test]

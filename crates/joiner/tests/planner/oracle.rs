@@ -1,0 +1,124 @@
+//! The fast planner and the slow reference scheduler agree to the letter on generated clusters, and the checker, which shares code with
+//! neither, accepts every plan.
+
+use joiner_oracle::generate::{Size, cluster};
+use joiner_oracle::scheduler::{self, outcome_to_plan};
+use joiner_oracle::world::World;
+use serde_json::Value;
+
+use crate::support;
+
+/// What must be equal: machines as (pool, type, zone, capacity type, pods, options), pods on existing nodes, refused pods.
+fn essence(plan: &Value) -> (Vec<String>, Vec<String>) {
+    let mut nodes: Vec<String> = plan["nodes"]
+        .as_array()
+        .expect("nodes")
+        .iter()
+        .map(|node| {
+            let mut pods: Vec<&str> = node["pods"].as_array().expect("pods").iter().filter_map(Value::as_str).collect();
+            pods.sort_unstable();
+            let place = if node["existing"] == true {
+                format!("existing {}", node["name"])
+            } else {
+                let text = |field: &str| node[field].as_str().unwrap_or("").to_owned();
+                format!(
+                    "{} {} {} {} {}",
+                    text("nodePool"),
+                    text("instanceType"),
+                    text("zone"),
+                    text("capacityType"),
+                    node["instanceTypeOptions"]
+                )
+            };
+            format!("{place}: {}", pods.join(" "))
+        })
+        .collect();
+    nodes.sort_unstable();
+    let mut refused: Vec<String> = plan["unschedulable"]
+        .as_array()
+        .expect("unschedulable")
+        .iter()
+        .map(|entry| entry["pod"].as_str().unwrap_or("").to_owned())
+        .collect();
+    refused.sort_unstable();
+    (nodes, refused)
+}
+
+fn compare(seed: u64, size: Size, respect: bool, strict: bool) -> Result<(), String> {
+    let generated = cluster(seed, size);
+    if let Ok(folder) = std::env::var("JOINER_DUMP") {
+        // For a closer look: `joiner plan -f FOLDER/manifests.json --instance-types FOLDER/types.json`.
+        let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": generated.manifests});
+        std::fs::write(format!("{folder}/manifests.json"), list.to_string()).expect("writable");
+        std::fs::write(format!("{folder}/types.json"), Value::Array(generated.types.clone()).to_string()).expect("writable");
+    }
+    let world = World::from_manifests(&generated.manifests, &generated.types)?;
+    let options = scheduler::Options { respect_preferences: respect, strict_min_values: strict };
+    let expected = outcome_to_plan(&world, &scheduler::schedule(&world, &options));
+    let mut extra = vec!["--no-lower-bound"];
+    if !respect {
+        extra.push("--preference-policy=Ignore");
+    }
+    if !strict {
+        extra.push("--min-values-policy=BestEffort");
+    }
+    let plan = support::plan(&generated.manifests, &generated.types, &extra)?;
+    let (expected_essence, essence) = (essence(&expected), essence(&plan));
+    if expected_essence != essence {
+        let only = |a: &[String], b: &[String]| {
+            a.iter().filter(|x| !b.contains(x)).cloned().collect::<Vec<_>>().join("\n    ")
+        };
+        return Err(format!(
+            "plans differ\n  only the oracle:\n    {}\n    refused {:?}\n  only the planner:\n    {}\n    refused {:?}",
+            only(&expected_essence.0, &essence.0),
+            expected_essence.1,
+            only(&essence.0, &expected_essence.0),
+            essence.1,
+        ));
+    }
+    let policy = joiner_oracle::checker::Policy { best_effort_min_values: !strict };
+    let violations = joiner_oracle::checker::check_with(&world, &plan, policy);
+    if !violations.is_empty() {
+        return Err(format!("the checker objects: {violations:?}"));
+    }
+    Ok(())
+}
+
+/// `JOINER_SEEDS=a..b` runs other seeds; a failure names the seed. `JOINER_DUMP=folder` writes the last cluster there.
+fn seeds(default: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    match std::env::var("JOINER_SEEDS") {
+        Ok(text) => {
+            let (from, to) = text.split_once("..").expect("JOINER_SEEDS is `from..to`");
+            from.parse().expect("a number")..to.parse().expect("a number")
+        }
+        Err(_) => default,
+    }
+}
+
+fn run(size: Size, seeds: std::ops::Range<u64>) {
+    let mut failures = Vec::new();
+    let total = seeds.end - seeds.start;
+    for seed in seeds {
+        let (respect, strict) = (seed % 3 != 0, seed % 4 != 0);
+        if let Err(why) = compare(seed, size, respect, strict) {
+            failures.push(format!("seed {seed} ({size:?}): {why}"));
+        }
+    }
+    let shown = failures.iter().take(5).cloned().collect::<Vec<_>>().join("\n\n");
+    assert!(failures.is_empty(), "{} of {total} clusters differ\n\n{shown}", failures.len());
+}
+
+#[test]
+fn agrees_with_the_reference_on_tiny_clusters() {
+    run(Size::Tiny, seeds(0..1500));
+}
+
+#[test]
+fn agrees_with_the_reference_on_small_clusters() {
+    run(Size::Small, seeds(0..1500));
+}
+
+#[test]
+fn agrees_with_the_reference_on_large_clusters() {
+    run(Size::Large, seeds(0..20));
+}
