@@ -366,7 +366,14 @@ fn tolerations(spec: &PodSpec) -> Result<Vec<Toleration>, Finding> {
         };
         out.push(Toleration {
             key: toleration.key.as_deref().unwrap_or_default().into(),
-            operator: toleration_operator(toleration.operator.as_deref()),
+            operator: toleration_operator(toleration.operator.as_deref()).ok_or_else(|| {
+                Finding::new(
+                    format!("tolerations[{at}].operator"),
+                    toleration.operator.as_deref().unwrap_or_default(),
+                    "not an operator of tolerations",
+                    "use `Equal`, `Exists`, `Lt` or `Gt`",
+                )
+            })?,
             value: toleration.value.as_deref().unwrap_or_default().into(),
             effect,
         });
@@ -374,14 +381,14 @@ fn tolerations(spec: &PodSpec) -> Result<Vec<Toleration>, Finding> {
     Ok(out)
 }
 
-fn toleration_operator(text: Option<&str>) -> TolerationOperator {
-    match text {
+fn toleration_operator(text: Option<&str>) -> Option<TolerationOperator> {
+    Some(match text {
         None | Some("" | "Equal") => TolerationOperator::Equal,
         Some("Exists") => TolerationOperator::Exists,
         Some("Lt") => TolerationOperator::Lt,
         Some("Gt") => TolerationOperator::Gt,
-        Some(_) => TolerationOperator::Unknown,
-    }
+        Some(_) => return None,
+    })
 }
 
 fn ports(spec: &PodSpec) -> Result<Vec<Port>, Finding> {

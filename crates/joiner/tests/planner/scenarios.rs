@@ -57,7 +57,7 @@ fn run(scenario: &Scenario, path: &Path) -> Result<Value, String> {
     let catalogue = if options["instanceTypes"].is_null() {
         match options["catalog"].as_str() {
             Some("aws") => Some(Catalogue::aws()),
-            Some("kwok") | None => None,
+            Some("kwok") | None => Some(Catalogue::hypothetical()),
             Some(other) => panic!("no catalogue {other}"),
         }
     } else {
