@@ -890,9 +890,10 @@ impl<'s> Scratch<'s> {
             let want = self.want(class, rung);
             let query = self.query(&want);
             matches!(self.host_verdict(&want, new_host), HostVerdict::Ok)
-                && pools
-                    .iter()
-                    .any(|pool| matches!(self.try_pool(&want, &query, *pool, false), Settled::Accepts(_)))
+                && pools.iter().any(|pool| {
+                    !matches!(self.try_pool(&want, &query, *pool, true), Settled::Accepts(_))
+                        && matches!(self.try_pool(&want, &query, *pool, false), Settled::Accepts(_))
+                })
         })
     }
 
