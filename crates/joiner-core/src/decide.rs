@@ -104,7 +104,8 @@ fn refusals(scratch: &mut Scratch, outcome: &Outcome) -> Vec<Refused> {
             refused.push(Refused { pod: *pod, reasons: reasons.clone() });
         }
     }
-    refused.sort_by(|a, b| scratch.snapshot.pods[a.pod.at()].name.cmp(&scratch.snapshot.pods[b.pod.at()].name));
+    refused
+        .sort_by(|a, b| scratch.snapshot.pods[a.pod.at()].name.cmp(&scratch.snapshot.pods[b.pod.at()].name));
     refused
 }
 

@@ -80,13 +80,16 @@ pub struct Refused {
     pub reasons: Rc<[Reason]>,
 }
 
+/// The types of a set of offerings, cheapest first: machines alike share a list.
+type TypesMemo = HashMap<(CatalogueIdx, Rc<[u64]>), Rc<[TypeIdx]>, FixedState>;
+
 /// Turns the state at the end of a run into a plan.
 pub(crate) fn assemble(scratch: &mut Scratch, outcome: Outcome, refused: Vec<Refused>) -> Plan {
     let snapshot = scratch.snapshot;
     let mut numbers = vec![0usize; snapshot.pools.len()];
-    let mut types_of: HashMap<(CatalogueIdx, Rc<[u64]>), Rc<[TypeIdx]>, FixedState> =
+    let mut types_of: TypesMemo = HashMap::with_hasher(fixed_state());
+    let mut written: HashMap<ReqId, Rc<[WrittenRequirement]>, FixedState> =
         HashMap::with_hasher(fixed_state());
-    let mut written: HashMap<ReqId, Rc<[WrittenRequirement]>, FixedState> = HashMap::with_hasher(fixed_state());
     let mut machines = Vec::with_capacity(scratch.machines.len());
     let mut price_nano_usd = 0i64;
     for machine in std::mem::take(&mut scratch.machines) {
@@ -204,7 +207,8 @@ pub(crate) fn lower_bound(scratch: &mut Scratch, plan: &Plan, work: u64) -> Opti
                 {
                     continue;
                 }
-                let Some(met) = scratch.algebra.meet(scratch.templates[pool_at].requirements, rung.strict) else {
+                let Some(met) = scratch.algebra.meet(scratch.templates[pool_at].requirements, rung.strict)
+                else {
                     continue;
                 };
                 let alternatives: Vec<ReqId> = if class.volume_alternatives.is_empty() {

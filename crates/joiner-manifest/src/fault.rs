@@ -5,6 +5,8 @@
 pub struct Fault {
     /// Kind and name; empty if unknown.
     pub object: String,
+    /// Where the object is in the value that was read, if that is a list: `items[3]`.
+    pub within: String,
     /// The field; empty for the object as a whole.
     pub path: String,
     /// What stands there.

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::Fault;
 use crate::typed::typed;
+use crate::words::one_line;
 
 /// An object that matters for placement, or the name of one that does not.
 #[derive(Debug)]
@@ -76,29 +77,25 @@ pub fn read(value: &Value, find_unknown: bool) -> Result<Read, Fault> {
 }
 
 fn one_or_list(value: &Value, find_unknown: bool, read: &mut Read) -> Result<(), Fault> {
-    if let Some(items) = value.as_array() {
-        return items.iter().try_for_each(|item| one_or_list(item, find_unknown, read));
+    if let Some(items) = list_items(value) {
+        let within = if value.is_array() { "" } else { "items" };
+        return items.iter().enumerate().try_for_each(|(at, item)| {
+            let place = |fault: Fault| {
+                let inner = if fault.within.is_empty() || fault.within.starts_with('[') { "" } else { "." };
+                Fault { within: format!("{within}[{at}]{inner}{}", fault.within), ..fault }
+            };
+            let had_unknown = read.unknown.is_some();
+            one_or_list(item, find_unknown, read).map_err(place)?;
+            if !had_unknown {
+                read.unknown = read.unknown.take().map(place);
+            }
+            Ok(())
+        });
     }
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or("");
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if kind.is_empty() || api_version.is_empty() {
-        let field = if kind.is_empty() { "kind" } else { "apiVersion" };
-        let message = match value {
-            Value::Object(_) => format!("this is no Kubernetes object: it has no `{field}`"),
-            _ => "this is no Kubernetes object".to_owned(),
-        };
-        return Err(Fault {
-            object: if value.is_object() { name_of(value) } else { String::new() },
-            path: String::new(),
-            value: None,
-            message,
-            remedy: "every object names its `apiVersion` and `kind`".to_owned(),
-        });
-    }
-    if kind.ends_with("List")
-        && let Some(items) = value.get("items").and_then(Value::as_array)
-    {
-        return items.iter().try_for_each(|item| one_or_list(item, find_unknown, read));
+        return Err(no_object(value, if kind.is_empty() { "kind" } else { "apiVersion" }));
     }
     let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
     if group == "karpenter.sh" || group.starts_with("karpenter.") {
@@ -107,6 +104,49 @@ fn one_or_list(value: &Value, find_unknown: bool, read: &mut Read) -> Result<(),
     let object = builtin(value, api_version, kind, lost(find_unknown, &mut read.unknown))?;
     read.objects.push((name_of(value), object));
     Ok(())
+}
+
+/// The items of a list, of whatever kind.
+fn list_items(value: &Value) -> Option<&Vec<Value>> {
+    if let Some(items) = value.as_array() {
+        return Some(items);
+    }
+    let is_list = value.get("apiVersion").is_some() && value.get("kind")?.as_str()?.ends_with("List");
+    is_list.then(|| value.get("items")?.as_array()).flatten()
+}
+
+/// Where an object stands in a value: `items[3]` for an item of a list, nothing for the value itself. The object is named by kind and
+/// name, as in messages; a missing namespace is `default`.
+pub fn place_in(value: &Value, object: &str) -> Option<String> {
+    let Some(items) = list_items(value) else {
+        let (kind, name) = object.split_once(' ').unwrap_or((object, ""));
+        let mine = name_of(value);
+        let found = mine == object || mine == format!("{kind} {}", name.strip_prefix("default/").unwrap_or(name));
+        return found.then(String::new);
+    };
+    let within = if value.is_array() { "" } else { "items" };
+    items.iter().enumerate().find_map(|(at, item)| {
+        let inner = place_in(item, object)?;
+        let dot = if inner.is_empty() || inner.starts_with('[') { "" } else { "." };
+        Some(format!("{within}[{at}]{dot}{inner}"))
+    })
+}
+
+fn no_object(value: &Value, field: &str) -> Fault {
+    let named = value.pointer("/metadata/name").is_some();
+    let (path, message) = match value.get(field) {
+        _ if !value.is_object() => (String::new(), "this is no Kubernetes object".to_owned()),
+        Some(given) if !given.is_null() && given != "" => (field.to_owned(), "expected text".to_owned()),
+        _ => (String::new(), format!("this is no Kubernetes object: it has no `{field}`")),
+    };
+    Fault {
+        object: if named { name_of(value) } else { String::new() },
+        value: (!path.is_empty()).then(|| value[field].to_string()),
+        path,
+        message,
+        remedy: "every object names its `apiVersion` and `kind`".to_owned(),
+        ..Fault::default()
+    }
 }
 
 fn lost(find_unknown: bool, slot: &mut Option<Fault>) -> Option<&mut Option<Fault>> {
@@ -123,7 +163,8 @@ fn ours(value: &Value, find_unknown: bool, read: &mut Read) -> Result<(), Fault>
         }),
         ..convert::Options::default()
     };
-    let converted = convert::to_v1(value.clone(), &options).map_err(|error| conversion_fault(&name, error))?;
+    let converted =
+        convert::to_v1(value.clone(), &options).map_err(|error| conversion_fault(&name, error))?;
     read.notes.extend(converted.notes.into_iter().map(|note| (name.clone(), note)));
     for value in &converted.objects {
         let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or("");
@@ -159,6 +200,7 @@ fn conversion_fault(name: &str, error: convert::Error) -> Fault {
             value: None,
             message: "is missing or not text".to_owned(),
             remedy: "name it".to_owned(),
+            ..Fault::default()
         },
         convert::Error::Malformed { object, path, value, expected } => Fault {
             object,
@@ -166,6 +208,7 @@ fn conversion_fault(name: &str, error: convert::Error) -> Fault {
             value: Some(value),
             message: format!("expected {expected}"),
             remedy: "correct it".to_owned(),
+            ..Fault::default()
         },
         convert::Error::Inconvertible { object, path, message, remedy } => Fault {
             object,
@@ -173,6 +216,7 @@ fn conversion_fault(name: &str, error: convert::Error) -> Fault {
             value: None,
             message: format!("cannot be converted to v1: {message}"),
             remedy,
+            ..Fault::default()
         },
     }
 }
@@ -182,8 +226,18 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
     (
         "",
         &[
-            "ConfigMap", "Endpoints", "Event", "LimitRange", "PodTemplate", "ReplicationController", "ResourceQuota",
-            "Secret", "Service", "ServiceAccount", "Binding", "ComponentStatus",
+            "ConfigMap",
+            "Endpoints",
+            "Event",
+            "LimitRange",
+            "PodTemplate",
+            "ReplicationController",
+            "ResourceQuota",
+            "Secret",
+            "Service",
+            "ServiceAccount",
+            "Binding",
+            "ComponentStatus",
         ],
     ),
     ("apps", &["ControllerRevision"]),
@@ -194,8 +248,12 @@ const APPS: &[&str] = &["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"];
 const BATCH: &[&str] = &["CronJob", "Job"];
 const CORE: &[&str] = &["Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim", "Pod"];
 
-
-fn builtin(value: &Value, api_version: &str, kind: &str, lost: Option<&mut Option<Fault>>) -> Result<Object, Fault> {
+fn builtin(
+    value: &Value,
+    api_version: &str,
+    kind: &str,
+    lost: Option<&mut Option<Fault>>,
+) -> Result<Object, Fault> {
     let (group, _) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     Ok(match (api_version, kind) {
         ("v1", "Pod") => Object::Pod(typed(value, lost)?),
@@ -216,7 +274,7 @@ fn builtin(value: &Value, api_version: &str, kind: &str, lost: Option<&mut Optio
             Object::CapacityBuffer(typed(value, lost)?)
         }
         _ if WITHOUT_EFFECT.iter().any(|(of, kinds)| *of == group && kinds.contains(&kind)) => {
-            Object::Skipped(kind.to_owned())
+            Object::Skipped(one_line(kind))
         }
         _ => {
             let known: &[&str] = match group {
@@ -225,45 +283,55 @@ fn builtin(value: &Value, api_version: &str, kind: &str, lost: Option<&mut Optio
                 "batch" => BATCH,
                 "storage.k8s.io" => &["StorageClass", "CSINode"],
                 "scheduling.k8s.io" => &["PriorityClass"],
-                _ => return Ok(Object::Skipped(kind.to_owned())),
+                _ => return Ok(Object::Skipped(one_line(kind))),
             };
             return Err(unknown_kind(value, kind, known));
         }
     })
 }
 
+/// Every kind that is read, with its current version.
+const CURRENT: &[(&str, &[&str])] = &[
+    ("v1", CORE),
+    ("apps/v1", APPS),
+    ("batch/v1", BATCH),
+    ("storage.k8s.io/v1", &["StorageClass", "CSINode"]),
+    ("scheduling.k8s.io/v1", &["PriorityClass"]),
+    ("karpenter.sh/v1", &["NodePool", "NodeClaim"]),
+    ("karpenter.sh/v1alpha1", &["NodeOverlay"]),
+    ("karpenter.kwok.sh/v1alpha1", &["KWOKNodeClass"]),
+    ("autoscaling.x-k8s.io/v1beta1", &["CapacityBuffer"]),
+];
+
 fn unknown_kind(value: &Value, kind: &str, known: &[&str]) -> Fault {
-    let api_version = value.get("apiVersion").and_then(Value::as_str).unwrap_or("");
-    if known.contains(&kind) {
-        let current = match kind {
-            "NodePool" | "NodeClaim" => "karpenter.sh/v1",
-            "NodeOverlay" => "karpenter.sh/v1alpha1",
-            "CronJob" | "Job" => "batch/v1",
-            "StorageClass" | "CSINode" => "storage.k8s.io/v1",
-            "PriorityClass" => "scheduling.k8s.io/v1",
-            kind if APPS.contains(&kind) => "apps/v1",
-            _ => "v1",
+    let api_version = one_line(value.get("apiVersion").and_then(Value::as_str).unwrap_or(""));
+    if let Some((current, _)) = CURRENT.iter().find(|(_, kinds)| kinds.contains(&kind)) {
+        let message = match known.contains(&kind) {
+            true => format!("there is no such version of {kind}"),
+            false => format!("{kind} is not one of its kinds"),
         };
         return Fault {
             object: name_of(value),
             path: "apiVersion".to_owned(),
-            value: Some(api_version.to_owned()),
-            message: format!("there is no such version of {kind}"),
+            value: Some(api_version),
+            message,
             remedy: format!("write `{current}`"),
+            ..Fault::default()
         };
     }
     let mut all: Vec<&str> = known.to_vec();
     all.extend(WITHOUT_EFFECT.iter().flat_map(|(_, kinds)| kinds.iter()));
-    let remedy = match joiner_core::explain::nearest(kind, all.iter().copied()) {
+    let remedy = match joiner_core::explain::nearest(&one_line(kind), all.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("kinds of `{api_version}` that matter here: {}", known.join(", ")),
     };
     Fault {
-        object: String::new(),
+        object: name_of(value),
         path: "kind".to_owned(),
         value: Some(kind.to_owned()),
         message: format!("`{api_version}` has no such kind"),
         remedy,
+        ..Fault::default()
     }
 }
 
@@ -272,8 +340,8 @@ pub fn name_of(value: &Value) -> String {
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
     let kind = text("/kind").unwrap_or("object");
     match (text("/metadata/namespace"), text("/metadata/name").or(text("/metadata/generateName"))) {
-        (Some(namespace), Some(name)) => format!("{kind} {namespace}/{name}"),
-        (None, Some(name)) => format!("{kind} {name}"),
-        _ => kind.to_owned(),
+        (Some(namespace), Some(name)) => one_line(&format!("{kind} {namespace}/{name}")),
+        (None, Some(name)) => one_line(&format!("{kind} {name}")),
+        _ => one_line(kind),
     }
 }

@@ -9,8 +9,9 @@
 //! at one per kind. Wrapping the reader to watch it (as `serde_ignored` and `serde_path_to_error` do) was tried first: each wrapper
 //! generates every reader anew, and this crate took minutes to compile.
 //!
-//! *Wrong types* are found the same way: when reading fails, parts of the value are left out one by one until it does not fail like
-//! that any more; the deepest such part is the culprit. Slow, and only ever done once, before the error is shown.
+//! *Wrong types* are found in the same spirit: a value cut off right behind the culprit is refused with the same words as the whole, and
+//! one cut off before it is not, so halving finds the place in a few more readings. Only ever done once, before the
+//! error is shown.
 //!
 //! This crate is apart from the ones around it for a plain reason: reading all kinds takes long to compile and seldom changes.
 
@@ -18,7 +19,9 @@ mod fault;
 mod kinds;
 mod quantities;
 mod typed;
+mod words;
 
 pub use fault::Fault;
-pub use kinds::{Object, Read, name_of, read};
+pub use kinds::{Object, Read, name_of, place_in, read};
 pub use typed::shape;
+pub use words::one_line;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Fault, name_of, quantities};
+use crate::{Fault, name_of, quantities, words};
 
 /// Reads a value as a kind; `lost` gets the first field the kind does not have.
 pub fn typed<T: DeserializeOwned + Serialize>(
@@ -18,7 +18,8 @@ pub fn typed<T: DeserializeOwned + Serialize>(
     if quantities::has_numbers(&value) {
         quantities::spell(value.to_mut());
     }
-    let object = T::deserialize(value.as_ref()).map_err(|error| wrong_type::<T>(&value, &error.to_string()))?;
+    let object =
+        T::deserialize(value.as_ref()).map_err(|error| wrong_type::<T>(&value, &error.to_string()))?;
     if let Some(lost) = lost
         && let Ok(back) = serde_json::to_value(&object)
         && let Some(path) = first_lost(&value, &back, String::new())
@@ -28,7 +29,7 @@ pub fn typed<T: DeserializeOwned + Serialize>(
             value: value_at(&value, &path),
             path,
             message: "there is no such field".to_owned(),
-            remedy: "correct its name or place, or pass --validate=warn to go on without it".to_owned(),
+            remedy: "correct its name or place".to_owned(),
         });
     }
     Ok(Box::new(object))
@@ -96,92 +97,137 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 fn join(path: &str, key: &str) -> String {
+    format!("{path}{}", step_to(key, path.is_empty()))
+}
+
+fn step_to(key: &str, first: bool) -> String {
     let plain = !key.contains(['.', '[', ']', '/']);
-    match (path.is_empty(), plain) {
+    match (first, plain) {
         (true, true) => key.to_owned(),
-        (false, true) => format!("{path}.{key}"),
-        (_, false) => format!("{path}[{key}]"),
+        (false, true) => format!(".{key}"),
+        (_, false) => format!("[{key}]"),
     }
 }
 
+/// Looks for the part of a value that can't be read.
 fn wrong_type<T: DeserializeOwned>(value: &Value, error: &str) -> Fault {
-    let mut culprit = Vec::new();
-    let mut paths = Vec::new();
-    list_paths(value, &mut Vec::new(), &mut paths);
-    // Deepest first: the first part without which the complaint is another one is the culprit.
-    paths.sort_by_key(|path| std::cmp::Reverse(path.len()));
-    for path in paths.into_iter().take(4096) {
-        let mut trial = value.clone();
-        remove(&mut trial, &path);
-        let verdict = T::deserialize(&trial).map_err(|e| e.to_string());
-        if verdict.is_ok() || verdict.is_err_and(|text| text != error) {
-            culprit = path;
-            break;
+    let complains = |trial: &Value| T::deserialize(trial).is_err_and(|other| other.to_string() == error);
+    if let Some(field) = words::missing_field(error) {
+        return missing(value, field, &complains);
+    }
+    // Reading goes through the fields in order and stops at the first that is wrong. So a value cut off behind the culprit is
+    // refused with the same words, and a value cut off before it is not.
+    let (mut low, mut high) = (0, count(value));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let mut left = middle;
+        if complains(&first_parts(value, &mut left)) {
+            high = middle;
+        } else {
+            low = middle + 1;
         }
     }
     let mut path = String::new();
-    for step in &culprit {
-        path = match step {
-            Step::Key(key) => join(&path, key),
-            Step::Index(at) => format!("{path}[{at}]"),
-        };
-    }
+    path_of(value, &mut low, &mut path);
     Fault {
         object: name_of(value),
         value: value_at(value, &path),
         path,
-        message: error.to_owned(),
+        message: words::plainly(error),
         remedy: "write a value of the type Kubernetes documents for this field".to_owned(),
+        ..Fault::default()
     }
 }
 
-#[derive(Clone)]
-enum Step {
-    Key(String),
-    Index(usize),
+/// Where a field is missing: the one place where the complaint is another one if the field is there.
+fn missing(value: &Value, field: &str, complains: &dyn Fn(&Value) -> bool) -> Fault {
+    let mut found: Option<(String, Option<String>)> = None;
+    let parts = count(value);
+    for at in 0..=parts {
+        let mut path = String::new();
+        path_of(value, &mut at.clone(), &mut path);
+        let mut trial = value.clone();
+        let Some(Value::Object(map)) = part_mut(&mut trial, &mut at.clone()) else { continue };
+        if map.contains_key(field) {
+            continue;
+        }
+        let near = joiner_core::explain::nearest(field, map.keys().map(String::as_str)).map(str::to_owned);
+        map.insert(field.to_owned(), Value::Null);
+        if !complains(&trial) {
+            found = Some((path, near));
+            break;
+        }
+    }
+    let (path, near) = found.unwrap_or_default();
+    Fault {
+        object: name_of(value),
+        path: join(&path, field),
+        value: None,
+        message: "this field is missing".to_owned(),
+        remedy: match near {
+            Some(near) => format!("add it; is `{near}` meant to be it?"),
+            None => "add it".to_owned(),
+        },
+        ..Fault::default()
+    }
 }
 
-fn list_paths(value: &Value, here: &mut Vec<Step>, out: &mut Vec<Vec<Step>>) {
+/// How many parts a value has below itself. They are numbered in the order in which they are read; number 0 is the value.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Object(map) => map.values().map(|inner| 1 + count(inner)).sum(),
+        Value::Array(items) => items.iter().map(|inner| 1 + count(inner)).sum(),
+        _ => 0,
+    }
+}
+
+/// A value with its first so many parts and no others.
+fn first_parts(value: &Value, left: &mut usize) -> Value {
+    let mut next = |inner: &Value| {
+        *left = left.checked_sub(1)?;
+        Some(first_parts(inner, left))
+    };
     match value {
         Value::Object(map) => {
-            for (key, inner) in map {
-                here.push(Step::Key(key.clone()));
-                out.push(here.clone());
-                list_paths(inner, here, out);
-                here.pop();
-            }
+            Value::Object(map.iter().map_while(|(key, inner)| Some((key.clone(), next(inner)?))).collect())
         }
-        Value::Array(items) => {
-            for (at, inner) in items.iter().enumerate() {
-                here.push(Step::Index(at));
-                out.push(here.clone());
-                list_paths(inner, here, out);
-                here.pop();
-            }
-        }
-        _ => {}
+        Value::Array(items) => Value::Array(items.iter().map_while(next).collect()),
+        plain => plain.clone(),
     }
 }
 
-fn remove(value: &mut Value, path: &[Step]) {
-    let Some((last, way)) = path.split_last() else { return };
-    let mut here = value;
-    for step in way {
-        let next = match step {
-            Step::Key(key) => here.get_mut(key.as_str()),
-            Step::Index(at) => here.get_mut(*at),
-        };
-        let Some(next) = next else { return };
-        here = next;
+/// The path of the part with a number; true once it is found.
+fn path_of(value: &Value, number: &mut usize, path: &mut String) -> bool {
+    if *number == 0 {
+        return true;
     }
-    match (last, here) {
-        (Step::Key(key), Value::Object(map)) => {
-            map.remove(key);
-        }
-        (Step::Index(at), Value::Array(items)) if *at < items.len() => {
-            items.remove(*at);
-        }
-        _ => {}
+    let here = path.len();
+    let mut visit = |step: String, inner: &Value| {
+        *number -= 1;
+        path.truncate(here);
+        path.push_str(&step);
+        path_of(inner, number, path)
+    };
+    match value {
+        Value::Object(map) => map.iter().any(|(key, inner)| visit(step_to(key, here == 0), inner)),
+        Value::Array(items) => items.iter().enumerate().any(|(at, inner)| visit(format!("[{at}]"), inner)),
+        _ => false,
+    }
+}
+
+/// The part with a number.
+fn part_mut<'v>(value: &'v mut Value, number: &mut usize) -> Option<&'v mut Value> {
+    if *number == 0 {
+        return Some(value);
+    }
+    let mut visit = |inner: &'v mut Value| {
+        *number -= 1;
+        part_mut(inner, number)
+    };
+    match value {
+        Value::Object(map) => map.values_mut().find_map(&mut visit),
+        Value::Array(items) => items.iter_mut().find_map(&mut visit),
+        _ => None,
     }
 }
 

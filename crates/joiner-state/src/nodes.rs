@@ -90,7 +90,8 @@ impl<'c> Lowering<'c> {
         let disrupted = [&node.taints, &taints].into_iter().flatten().any(is_disrupted);
         if !leaving
             && !disrupted
-            && let Some(at) = pool.and_then(|pool| self.pool_index.get(pool)) {
+            && let Some(at) = pool.and_then(|pool| self.pool_index.get(pool))
+        {
             self.use_up(*at, &capacity);
         }
         Place {

@@ -161,7 +161,7 @@ impl Cluster {
         }
         let (spec, claims, labels) = self
             .intern_template(namespace, template, claims)
-            .map_err(|finding| finding.on(kind, &full_name, path))?;
+            .map_err(|finding| finding.on(kind, &full_name, &format!("{path}.spec")))?;
         let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
         let workload = Workload {
             kind,

@@ -16,7 +16,14 @@ joiner adds the machines your pods need and takes away those they don't: node au
 
 /// Node autoscaling you can try, explain and trust.
 #[derive(Debug, Parser)]
-#[command(name = "joiner", version, about, propagate_version = true, max_term_width = 110, arg_required_else_help = true)]
+#[command(
+    name = "joiner",
+    version,
+    about,
+    propagate_version = true,
+    max_term_width = 110,
+    arg_required_else_help = true
+)]
 pub struct Cli {
     /// Colours on the terminal.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]

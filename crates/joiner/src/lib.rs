@@ -9,6 +9,10 @@
 //! * [`commands`]: one module per subcommand; each takes its arguments and a pair of writers, and returns an exit code.
 //! * [`show`]: tables, bars, colours.
 //!
+//! ```text
+//! arguments -> cli -> commands::plan -> load (files) -> joiner-state (snapshot) -> joiner-core (plan) -> show (table, JSON)
+//! ```
+//!
 //! Exit codes: 0 fine, 1 error, 2 bad usage or bad input, 3 findings (pods refused). Standard output is data, standard error is
 //! notes. Rejected: a framework of command objects (a function per command is enough), writing to the process's
 //! streams from inside commands (tests could not see it).

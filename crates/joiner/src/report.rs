@@ -51,7 +51,12 @@ impl std::error::Error for InputError {}
 impl InputError {
     /// A complaint about a whole file.
     pub fn of_file(file: &str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), message: message.into(), remedy: Some(remedy.into()), ..Self::default() }
+        Self {
+            file: file.to_owned(),
+            message: message.into(),
+            remedy: Some(remedy.into()),
+            ..Self::default()
+        }
     }
 }
 

@@ -147,6 +147,10 @@ pub fn run(args: &Args, root: &Path) -> Result<()> {
         let readme = fs::read_to_string(&path).with_context(|| format!("reading `{}`", path.display()))?;
         fs::write(&path, table::put_between_markers(&readme, &markdown)?)?;
     }
+    let broken: Vec<String> = rows.iter().flat_map(table::broken_rules).collect();
+    if !broken.is_empty() {
+        bail!("joiner's plans break hard rules:\n  {}", broken.join("\n  "));
+    }
     if args.assert {
         let complaints: Vec<String> = rows.iter().flat_map(table::complaints).collect();
         if !complaints.is_empty() {

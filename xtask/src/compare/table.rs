@@ -111,9 +111,7 @@ pub fn complaints(row: &Row) -> Vec<String> {
             row.input, joiner.unschedulable, original.unschedulable
         ));
     }
-    for (rule, count) in joiner.violations.iter().flatten().filter(|(rule, _)| *rule != "undecided") {
-        complaints.push(format!("`{}`: rule `{rule}` broken {count} times", row.input));
-    }
+    complaints.extend(broken_rules(row));
     // With fewer pods left out a higher price is no fault.
     let above = percent_above(joiner.price_per_hour, original.price_per_hour);
     if above > 0.5 && joiner.unschedulable >= original.unschedulable {
@@ -123,6 +121,15 @@ pub fn complaints(row: &Row) -> Vec<String> {
         ));
     }
     complaints
+}
+
+/// Hard rules that joiner's plan breaks, as far as it was judged.
+pub fn broken_rules(row: &Row) -> Vec<String> {
+    let violations = row.joiner.iter().flat_map(|joiner| joiner.violations.iter().flatten());
+    violations
+        .filter(|(rule, _)| *rule != "undecided")
+        .map(|(rule, count)| format!("`{}`: rule `{rule}` broken {count} times", row.input))
+        .collect()
 }
 
 /// The README with a new table.

@@ -12,11 +12,12 @@ use super::Finding;
 
 /// A crate and those of ours it may use. `joiner-oracle` judges the others: only tests and
 /// the comparison use it.
-const MAP: [(&str, &[&str]); 15] = [
+const MAP: [(&str, &[&str]); 16] = [
     ("joiner-api", &[]),
     ("joiner-core", &[]),
     ("joiner-oracle", &[]),
     ("joiner-state", &["joiner-api", "joiner-core"]),
+    ("joiner-manifest", &["joiner-api", "joiner-core"]),
     ("joiner-provider", &["joiner-api", "joiner-core"]),
     ("joiner-provider-kwok", &["joiner-provider", "joiner-api"]),
     ("joiner-provider-capi", &["joiner-provider", "joiner-api"]),

@@ -126,7 +126,9 @@ fn pool_reject(
         return (Reject::PoolNotReady, why.to_string());
     }
     let tolerations = snapshot.vocabulary.tolerations(class.tolerations);
-    if let Some(taint) = taint::untolerated(snapshot.vocabulary.taints(row.taints), tolerations, rung.spare_preferred) {
+    if let Some(taint) =
+        taint::untolerated(snapshot.vocabulary.taints(row.taints), tolerations, rung.spare_preferred)
+    {
         return (Reject::Taint, format!("does not tolerate taint `{taint}`"));
     }
     let template = scratch.templates[pool.at()].requirements;
@@ -157,7 +159,10 @@ fn contradiction(scratch: &Scratch, template: ReqId, ask: ReqId, pool: PoolIdx) 
         let text = asked_rq.text(names, *key);
         if asked_rq.is_empty() {
             let key = names.key_text(*key);
-            return Some((Reject::Requirement, format!("its own requirements on `{key}` contradict each other")));
+            return Some((
+                Reject::Requirement,
+                format!("its own requirements on `{key}` contradict each other"),
+            ));
         }
         match algebra.machine_value(template, *key) {
             MachineValue::Open => {}
@@ -177,7 +182,10 @@ fn contradiction(scratch: &Scratch, template: ReqId, ask: ReqId, pool: PoolIdx) 
                 if have.intersect(asked_rq, names, *key).is_empty() {
                     let have = have.text(names, *key);
                     let hint = value_hint(scratch, *key, *asked, &allowed_values(scratch, pool, *key));
-                    return Some((Reject::Requirement, format!("asks for `{text}`, but the pool has `{have}`{hint}")));
+                    return Some((
+                        Reject::Requirement,
+                        format!("asks for `{text}`, but the pool has `{have}`{hint}"),
+                    ));
                 }
             }
         }
@@ -202,7 +210,10 @@ fn offerings_reject(
         return if offer_set::is_empty(&matching) {
             (Reject::NoInstanceType, "the pool's requirements match no instance type".to_owned())
         } else {
-            (Reject::Offering, "no offering of the pool's instance types can be had now, or holds its daemons".to_owned())
+            (
+                Reject::Offering,
+                "no offering of the pool's instance types can be had now, or holds its daemons".to_owned(),
+            )
         };
     }
     let allowed = scratch.offers.of(snapshot, &scratch.algebra, row.catalogue, met);
@@ -218,7 +229,8 @@ fn offerings_reject(
     }
     scratch.templates[pool.at()].remove_port_clashes(&mut set, &class.ports);
     if offer_set::is_empty(&set) {
-        let ports = class.ports.iter().map(|p| format!("{}/{}", p.port, p.protocol)).collect::<Vec<_>>().join(", ");
+        let ports =
+            class.ports.iter().map(|p| format!("{}/{}", p.port, p.protocol)).collect::<Vec<_>>().join(", ");
         return (Reject::HostPort, format!("host port {ports} is taken by a daemon on every instance type"));
     }
     if scratch.no_node_left(pool) {
@@ -235,7 +247,9 @@ fn offerings_reject(
             let key = scratch.algebra.names().key_text(key);
             return (
                 Reject::MinValues,
-                format!("only {have} values of `{key}` are left for it, and the pool's minValues asks for {need}"),
+                format!(
+                    "distinct values of `{key}` left for it: {have}; the pool's minValues asks for {need}"
+                ),
             );
         }
     }
@@ -286,7 +300,9 @@ fn no_offering(
         .algebra
         .items(ask)
         .iter()
-        .map(|(key, rq)| format!("`{}`", scratch.algebra.requirement(*rq).text(scratch.algebra.names(), *key)))
+        .map(|(key, rq)| {
+            format!("`{}`", scratch.algebra.requirement(*rq).text(scratch.algebra.names(), *key))
+        })
         .collect();
     (Reject::Requirement, format!("no offering satisfies {} at once", texts.join(" and ")))
 }
@@ -316,7 +332,9 @@ fn resources_message(scratch: &Scratch, class: &PodClass, pool: PoolIdx, matchin
             .iter()
             .enumerate()
             .filter(|(lane, want)| **want > 0 && *lane != PODS)
-            .map(|(lane, want)| format!("{} {}", amount(lane, names.lane_text(lane), *want), names.lane_text(lane)))
+            .map(|(lane, want)| {
+                format!("{} {}", amount(lane, names.lane_text(lane), *want), names.lane_text(lane))
+            })
             .collect();
         return format!("no single instance type has {} together", wants.join(" and "));
     }
@@ -429,7 +447,8 @@ fn existing_summary(scratch: &mut Scratch, class_idx: ClassIdx) -> String {
     ];
     let parts: Vec<String> =
         tally.iter().zip(words).filter(|(n, _)| **n > 0).map(|(n, word)| format!("{n} {word}")).collect();
-    format!("{} existing nodes: {}", snapshot.nodes.len(), parts.join(", "))
+    let nodes = if snapshot.nodes.len() == 1 { "node" } else { "nodes" };
+    format!("{} existing {nodes}: {}", snapshot.nodes.len(), parts.join(", "))
 }
 
 // ---- words ----
@@ -437,10 +456,15 @@ fn existing_summary(scratch: &mut Scratch, class_idx: ClassIdx) -> String {
 fn known_keys(scratch: &Scratch, pool: PoolIdx) -> Vec<String> {
     let algebra = &scratch.algebra;
     let row = &scratch.snapshot.pools[pool.at()];
-    let mut keys: Vec<String> =
-        algebra.items(row.requirements).iter().map(|(k, _)| algebra.names().key_text(*k).to_owned()).collect();
+    let mut keys: Vec<String> = algebra
+        .items(row.requirements)
+        .iter()
+        .map(|(k, _)| algebra.names().key_text(*k).to_owned())
+        .collect();
     let all = (0..algebra.names().key_count()).map(KeyId::new);
-    keys.extend(all.filter(|k| algebra.vocabulary.is_well_known(*k)).map(|k| algebra.names().key_text(k).to_owned()));
+    keys.extend(
+        all.filter(|k| algebra.vocabulary.is_well_known(*k)).map(|k| algebra.names().key_text(k).to_owned()),
+    );
     keys.sort();
     keys.dedup();
     keys

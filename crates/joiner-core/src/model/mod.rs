@@ -20,7 +20,9 @@ pub use catalogue::{Catalogue, InstanceType, Offering, Reservation};
 pub use ids::*;
 pub use names::Names;
 pub use node::Node;
-pub use pod::{GroupSpec, Identity, Matcher, MatcherTerm, NodeFilter, Pod, PodClass, Port, Relaxed, Rung, VolumeUse};
+pub use pod::{
+    GroupSpec, Identity, Matcher, MatcherTerm, NodeFilter, Pod, PodClass, Port, Relaxed, Rung, VolumeUse,
+};
 pub use pool::{Daemon, Limit, Pool};
 pub use requirement::{Operator, Requirement};
 pub use resources::ResVec;

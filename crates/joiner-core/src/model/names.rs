@@ -156,9 +156,15 @@ mod tests {
 
     #[test]
     fn integers_are_read_as_go_reads_them() {
-        for (text, expected) in
-            [("5", Some(5)), ("05", Some(5)), ("+5", Some(5)), ("-1", Some(-1)), ("", None), ("+", None), ("1_0", None)]
-        {
+        for (text, expected) in [
+            ("5", Some(5)),
+            ("05", Some(5)),
+            ("+5", Some(5)),
+            ("-1", Some(-1)),
+            ("", None),
+            ("+", None),
+            ("1_0", None),
+        ] {
             assert_eq!(atoi(text), expected, "{text:?}");
         }
         assert_eq!(atoi("9223372036854775808"), None);

@@ -179,7 +179,9 @@ impl GroupSpec {
     /// The pods it counts.
     pub fn matcher(&self) -> &Matcher {
         match self {
-            Self::Spread { matcher, .. } | Self::Affinity { matcher, .. } | Self::AntiAffinity { matcher, .. } => matcher,
+            Self::Spread { matcher, .. }
+            | Self::Affinity { matcher, .. }
+            | Self::AntiAffinity { matcher, .. } => matcher,
         }
     }
 }

@@ -110,7 +110,12 @@ impl Requirement {
 
     /// Exactly one value.
     pub fn is(value: ValueId) -> Self {
-        Self { complement: false, values: SmallVec::from_slice(&[value]), may_be_absent: false, ..Self::anything() }
+        Self {
+            complement: false,
+            values: SmallVec::from_slice(&[value]),
+            may_be_absent: false,
+            ..Self::anything()
+        }
     }
 
     /// One of some values.
@@ -211,7 +216,10 @@ impl Requirement {
             }
             (false, _) => {
                 values.extend(
-                    self.values.iter().copied().filter(|v| other.values.binary_search(v).is_ok() != other.complement),
+                    self.values
+                        .iter()
+                        .copied()
+                        .filter(|v| other.values.binary_search(v).is_ok() != other.complement),
                 );
             }
             (true, false) => {

@@ -114,8 +114,14 @@ impl Toleration {
 }
 
 /// The first taint that keeps a pod away. PreferNoSchedule counts like the others unless `spare_preferred`.
-pub fn untolerated<'t>(taints: &'t [Taint], tolerations: &[Toleration], spare_preferred: bool) -> Option<&'t Taint> {
+pub fn untolerated<'t>(
+    taints: &'t [Taint],
+    tolerations: &[Toleration],
+    spare_preferred: bool,
+) -> Option<&'t Taint> {
     taints.iter().find(|taint| {
-        !(spare_preferred && taint.effect == Effect::PreferNoSchedule) && !tolerations.iter().any(|t| t.tolerates(taint))
+        let spared = spare_preferred && taint.effect == Effect::PreferNoSchedule;
+        let tolerated = tolerations.iter().any(|toleration| toleration.tolerates(taint));
+        !(spared || tolerated)
     })
 }

@@ -47,6 +47,9 @@ pub struct Selected {
     pub peers: Vec<GroupIdx>,
 }
 
+/// Values by group or key, strict ask, tolerations, and whether PreferNoSchedule is spared.
+type ValuesMemo<K> = HashMap<(K, ReqId, u32, bool), std::rc::Rc<[ValueId]>, FixedState>;
+
 /// All groups of a run.
 #[derive(Debug)]
 pub struct Groups {
@@ -58,9 +61,11 @@ pub struct Groups {
     hostname: Option<KeyId>,
     by_identity: Vec<Option<std::rc::Rc<Selected>>>,
     index: SelectorIndex,
-    domains: HashMap<(GroupIdx, ReqId, u32, bool), std::rc::Rc<[ValueId]>, FixedState>,
-    future_values: HashMap<(KeyId, ReqId, u32, bool), std::rc::Rc<[ValueId]>, FixedState>,
+    domains: ValuesMemo<GroupIdx>,
+    future_values: ValuesMemo<KeyId>,
     filter_verdicts: HashMap<(GroupIdx, ReqId, TaintsId), bool, FixedState>,
+    /// Some spread in use has a node filter that asks about labels.
+    pub any_filter_asks: bool,
     /// Keys, hostname left out, that some group in use is about; sorted.
     pub keys: Vec<KeyId>,
 }
@@ -110,8 +115,11 @@ impl Groups {
             domains: HashMap::with_hasher(fixed_state()),
             future_values: HashMap::with_hasher(fixed_state()),
             filter_verdicts: HashMap::with_hasher(fixed_state()),
+            any_filter_asks: false,
             keys: Vec::new(),
         };
+        groups.any_filter_asks =
+            (0..len).any(|at| groups.in_use[at] && asks_of_nodes(snapshot, GroupIdx::new(at)));
         groups.keys = (0..len)
             .filter(|at| groups.in_use[*at])
             .map(|at| snapshot.group(GroupIdx::new(at)).key())
@@ -176,7 +184,12 @@ impl Groups {
     }
 
     /// The groups that concern an identity.
-    pub fn selected(&mut self, snapshot: &Snapshot, algebra: &Algebra, identity: IdentityIdx) -> std::rc::Rc<Selected> {
+    pub fn selected(
+        &mut self,
+        snapshot: &Snapshot,
+        algebra: &Algebra,
+        identity: IdentityIdx,
+    ) -> std::rc::Rc<Selected> {
         if let Some(known) = &self.by_identity[identity.at()] {
             return known.clone();
         }
@@ -271,10 +284,19 @@ impl Groups {
         state.owners_total = state.owners_total.saturating_add_signed(by);
     }
 
-    fn add_on_node(&mut self, snapshot: &Snapshot, algebra: &Algebra, group: GroupIdx, node: NodeIdx, count: u32) {
+    fn add_on_node(
+        &mut self,
+        snapshot: &Snapshot,
+        algebra: &Algebra,
+        group: GroupIdx,
+        node: NodeIdx,
+        count: u32,
+    ) {
         if self.by_host(snapshot, group) {
             self.add_host(group, node.0, count as i32);
-        } else if let Some(value) = algebra.single(snapshot.nodes[node.at()].labels, snapshot.group(group).key()) {
+        } else if let Some(value) =
+            algebra.single(snapshot.nodes[node.at()].labels, snapshot.group(group).key())
+        {
             self.add(group, value, count as i32);
         }
     }
@@ -283,13 +305,21 @@ impl Groups {
         self.add_owner_anywhere(group, 1);
         if self.by_host(snapshot, group) {
             self.add_owner_host(group, node.0, 1);
-        } else if let Some(value) = algebra.single(snapshot.nodes[node.at()].labels, snapshot.group(group).key()) {
+        } else if let Some(value) =
+            algebra.single(snapshot.nodes[node.at()].labels, snapshot.group(group).key())
+        {
             self.add_owner(group, value, 1);
         }
     }
 
     /// Whether a spread's node filter passes a real node (other groups look at every node).
-    pub fn looks_at_node(&mut self, snapshot: &Snapshot, algebra: &mut Algebra, group: GroupIdx, node: NodeIdx) -> bool {
+    pub fn looks_at_node(
+        &mut self,
+        snapshot: &Snapshot,
+        algebra: &mut Algebra,
+        group: GroupIdx,
+        node: NodeIdx,
+    ) -> bool {
         let GroupSpec::Spread { filter, .. } = snapshot.group(group) else { return true };
         if filter.asks.is_none() && filter.tolerations.is_none() {
             return true;
@@ -298,8 +328,10 @@ impl Groups {
         if let Some(known) = self.filter_verdicts.get(&(group, node.labels, node.taints)) {
             return *known;
         }
-        let asks_ok =
-            filter.asks.as_ref().is_none_or(|asks| asks.iter().any(|ask| algebra.node_accepts(node.labels, *ask)));
+        let asks_ok = filter
+            .asks
+            .as_ref()
+            .is_none_or(|asks| asks.iter().any(|ask| algebra.node_accepts(node.labels, *ask)));
         let verdict = asks_ok && hard_taints_ok(algebra, filter, node.taints);
         self.filter_verdicts.insert((group, node.labels, node.taints), verdict);
         verdict
@@ -315,8 +347,10 @@ impl Groups {
         taints: TaintsId,
     ) -> bool {
         let GroupSpec::Spread { filter, .. } = snapshot.group(group) else { return true };
-        let asks_ok =
-            filter.asks.as_ref().is_none_or(|asks| asks.iter().any(|ask| algebra.meet(requirements, *ask).is_some()));
+        let asks_ok = filter
+            .asks
+            .as_ref()
+            .is_none_or(|asks| asks.iter().any(|ask| algebra.meet(requirements, *ask).is_some()));
         asks_ok && hard_taints_ok(algebra, filter, taints)
     }
 
@@ -358,7 +392,8 @@ impl Groups {
         let mut values = Vec::new();
         for (at, template) in world.templates.iter().enumerate() {
             let pool = &world.snapshot.pools[at];
-            if pool.not_ready.is_some() || !world.algebra.tolerates(pool.taints, tolerations, spare_preferred) {
+            if pool.not_ready.is_some() || !world.algebra.tolerates(pool.taints, tolerations, spare_preferred)
+            {
                 continue;
             }
             if let Some(met) = world.algebra.meet(template.requirements, strict) {
@@ -406,7 +441,8 @@ pub fn collect_values(
     let mut any_defined = false;
     let mut last = None;
     for at in offer_set::iter(&set) {
-        let Some(rq) = offering_requirement(snapshot, algebra, template.catalogue, model::OfferingIdx::new(at), key)
+        let Some(rq) =
+            offering_requirement(snapshot, algebra, template.catalogue, model::OfferingIdx::new(at), key)
         else {
             continue;
         };
@@ -438,9 +474,15 @@ pub fn collect_values(
     }
 }
 
+/// Whether a group is a spread whose node filter asks about labels.
+pub fn asks_of_nodes(snapshot: &Snapshot, group: GroupIdx) -> bool {
+    matches!(snapshot.group(group), GroupSpec::Spread { filter, .. } if filter.asks.is_some())
+}
+
 fn hard_taints_ok(algebra: &Algebra, filter: &model::NodeFilter, taints: TaintsId) -> bool {
     filter.tolerations.is_none_or(|tolerations| {
-        let (taints, tolerations) = (algebra.vocabulary.taints(taints), algebra.vocabulary.tolerations(tolerations));
+        let (taints, tolerations) =
+            (algebra.vocabulary.taints(taints), algebra.vocabulary.tolerations(tolerations));
         taint::untolerated(taints, tolerations, true).is_none()
     })
 }
@@ -463,7 +505,9 @@ pub fn matches(snapshot: &Snapshot, algebra: &Algebra, matcher: &Matcher, identi
     !matcher.terms.is_empty()
         && matcher.terms.iter().all(|term| {
             term.namespaces.as_ref().is_none_or(|list| list.binary_search(&identity.namespace).is_ok())
-                && term.selector.is_some_and(|selector| algebra.labels_refusal(identity.labels, selector).is_none())
+                && term
+                    .selector
+                    .is_some_and(|selector| algebra.labels_refusal(identity.labels, selector).is_none())
         })
 }
 
@@ -476,7 +520,8 @@ impl SelectorIndex {
             let concrete = snapshot.group(group).matcher().terms.iter().find_map(|term| {
                 algebra.items(term.selector?).iter().find_map(|(key, rq)| {
                     let requirement = algebra.requirement(*rq);
-                    (!requirement.complement && !requirement.may_be_absent).then(|| (*key, requirement.values.clone()))
+                    (!requirement.complement && !requirement.may_be_absent)
+                        .then(|| (*key, requirement.values.clone()))
                 })
             });
             match concrete {

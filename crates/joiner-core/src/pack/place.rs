@@ -302,9 +302,7 @@ impl<'s> Scratch<'s> {
                 Kind::Spread { max_skew, .. } => {
                     i64::from(count) + i64::from(own.counts_itself) - minimum <= *max_skew
                 }
-                Kind::Affinity => {
-                    count > 0 || self.may_be_first(own)
-                }
+                Kind::Affinity => count > 0 || self.may_be_first(own),
                 Kind::AntiAffinity => count == 0,
             };
             if !ok {
@@ -391,11 +389,8 @@ impl<'s> Scratch<'s> {
         let mut finder = self.finders.take(want.finder);
         let heaps = finder.nodes.get_or_insert_with(|| self.list_nodes(want));
         let mut later: SmallVec<[(usize, Entry); 8]> = SmallVec::new();
-        let acceptable: SmallVec<[bool; 8]> = heaps
-            .subs
-            .iter()
-            .map(|(signature, _)| self.node_signature_ok(want, query, signature))
-            .collect();
+        let acceptable: SmallVec<[bool; 8]> =
+            heaps.subs.iter().map(|(signature, _)| self.node_signature_ok(want, query, signature)).collect();
         let mut found = None;
         while let Some(sub) = heaps.best(&acceptable) {
             let Some(entry) = heaps.subs[sub].1.pop() else { break };
@@ -476,7 +471,13 @@ impl<'s> Scratch<'s> {
         let class = &self.snapshot.classes[want.class.at()];
         let (row, load) = (&self.snapshot.nodes[node.at()], &self.on_node[node.at()]);
         if !fits(&class.requests, &self.room[node.at()])
-            || class.ports.iter().any(|port| row.ports.iter().chain(&load.ports).chain(&*self.daemon_ports[node.at()]).any(|other| port.clashes(other)))
+            || class.ports.iter().any(|port| {
+                row.ports
+                    .iter()
+                    .chain(&load.ports)
+                    .chain(&*self.daemon_ports[node.at()])
+                    .any(|other| port.clashes(other))
+            })
         {
             return HostVerdict::Never;
         }
@@ -646,7 +647,8 @@ impl<'s> Scratch<'s> {
             let Some(met) = alternative.map_or(Some(met), |a| self.algebra.meet(met, a)) else { continue };
             let mut set = set.clone();
             if met != before {
-                let allowed = self.offers.of(snapshot, &self.algebra, snapshot.pools[pool.at()].catalogue, met);
+                let allowed =
+                    self.offers.of(snapshot, &self.algebra, snapshot.pools[pool.at()].catalogue, met);
                 offer_set::and_into(&mut set, &allowed);
             }
             if offer_set::is_empty(&set) {
@@ -686,7 +688,11 @@ impl<'s> Scratch<'s> {
                             && self.groups.state(*group).owners_total > 0
                     })
             };
-            return if content { self.pin_and_finish(attempt, met, set, at + 1) } else { Settled::NoOffering };
+            return if content {
+                self.pin_and_finish(attempt, met, set, at + 1)
+            } else {
+                Settled::NoOffering
+            };
         }
         if let Some(value) = fixed {
             return if self.value_ok(attempt.want, attempt.query, key.key, value) {
@@ -761,9 +767,9 @@ impl<'s> Scratch<'s> {
         let members: Vec<usize> = offer_set::iter(set).collect();
         for at in members {
             let limits = &catalogue.types[catalogue.offerings[at].instance_type.at()].volume_limits;
-            let over = limits
-                .iter()
-                .any(|(driver, limit)| volumes.iter().filter(|(_, d)| *d == &**driver).count() > *limit as usize);
+            let over = limits.iter().any(|(driver, limit)| {
+                volumes.iter().filter(|(_, d)| *d == &**driver).count() > *limit as usize
+            });
             if over {
                 set[at / 64] &= !(1 << (at % 64));
             }
@@ -780,7 +786,8 @@ impl<'s> Scratch<'s> {
         let mut seen = vec![false; names.value_count(key)];
         let mut last = None;
         for at in offer_set::iter(set) {
-            let own = offering_requirement(self.snapshot, &self.algebra, catalogue, OfferingIdx::new(at), key);
+            let own =
+                offering_requirement(self.snapshot, &self.algebra, catalogue, OfferingIdx::new(at), key);
             if own == last {
                 continue;
             }
@@ -830,7 +837,12 @@ impl<'s> Scratch<'s> {
 
     // ---- new machines ----
 
-    fn open_machine(&mut self, pod: PodIdx, want: &Want, query: &Query) -> Result<Option<MachineIdx>, Failure> {
+    fn open_machine(
+        &mut self,
+        pod: PodIdx,
+        want: &Want,
+        query: &Query,
+    ) -> Result<Option<MachineIdx>, Failure> {
         // A new host has no pods: only affinity by host can object.
         let new_host = self.machine_host(MachineIdx::new(self.machines.len()));
         if !matches!(self.host_verdict(want, new_host), HostVerdict::Ok) {
@@ -883,8 +895,14 @@ impl<'s> Scratch<'s> {
 
     /// Whether some pool would launch a machine for pods of a class, were it not for its limits.
     pub fn limits_are_to_blame(&mut self, class: ClassIdx) -> bool {
-        let pools: Vec<PoolIdx> =
-            (0..self.templates.len()).map(PoolIdx::new).filter(|p| !self.snapshot.pools[p.at()].limits.is_empty()).collect();
+        // A pod refused before packing has no rungs that say what it wants; no limit keeps it out.
+        if self.snapshot.classes[class.at()].refused.is_some() {
+            return false;
+        }
+        let pools: Vec<PoolIdx> = (0..self.templates.len())
+            .map(PoolIdx::new)
+            .filter(|p| !self.snapshot.pools[p.at()].limits.is_empty())
+            .collect();
         let new_host = self.machine_host(MachineIdx::new(self.machines.len()));
         (0..self.snapshot.classes[class.at()].rungs.len()).any(|rung| {
             let want = self.want(class, rung);
@@ -938,7 +956,8 @@ impl<'s> Scratch<'s> {
                 None => *left >= 1,
             })
         };
-        if all_fit(&self.limits[pool.at()]) || (self.refresh_holds(pool) && all_fit(&self.limits[pool.at()])) {
+        if all_fit(&self.limits[pool.at()]) || (self.refresh_holds(pool) && all_fit(&self.limits[pool.at()]))
+        {
             return Some(set.clone());
         }
         let kept = self.limited(pool, set);

@@ -13,7 +13,7 @@ use crate::model::resources::{add_into, lane_of, max_into, sub_into};
 use crate::model::{Port, ResVec, Snapshot};
 use crate::offer_set::{self, OfferSet};
 use crate::pack::finder::Finders;
-use crate::pack::groups::{Groups, Host};
+use crate::pack::groups::{Groups, Host, asks_of_nodes};
 use crate::pack::place::Wants;
 use crate::pack::template::{OfferTable, Template};
 
@@ -69,8 +69,8 @@ enum Undo {
     MachineOpened,
     MachineGrown { machine: MachineIdx, old: Box<Machine> },
     MachineHolds { machine: MachineIdx, old: ResVec, stale: bool },
-    Count { group: GroupIdx, value: ValueId },
-    HostCount { group: GroupIdx, host: Host },
+    Count { group: GroupIdx, value: ValueId, by: i32 },
+    HostCount { group: GroupIdx, host: Host, by: i32 },
     Owner { group: GroupIdx, value: ValueId },
     OwnerHost { group: GroupIdx, host: Host },
     OwnerAnywhere { group: GroupIdx },
@@ -131,8 +131,9 @@ impl<'s> Scratch<'s> {
     pub fn new(snapshot: &'s Snapshot, options: &'s Options) -> Self {
         let mut algebra = Algebra::new(&snapshot.vocabulary);
         let mut offers = OfferTable::default();
-        let templates: Vec<Template> =
-            (0..snapshot.pools.len()).map(|at| Template::new(snapshot, &mut algebra, &mut offers, at)).collect();
+        let templates: Vec<Template> = (0..snapshot.pools.len())
+            .map(|at| Template::new(snapshot, &mut algebra, &mut offers, at))
+            .collect();
         let groups = Groups::new(snapshot, &mut algebra);
         let (room, daemon_ports) = node_room(snapshot, &mut algebra);
         Self {
@@ -225,8 +226,8 @@ impl<'s> Scratch<'s> {
                 let machine = &mut self.machines[machine.at()];
                 (machine.holds, machine.holds_stale) = (old, stale);
             }
-            Undo::Count { group, value } => self.groups.add(group, value, -1),
-            Undo::HostCount { group, host } => self.groups.add_host(group, host, -1),
+            Undo::Count { group, value, by } => self.groups.add(group, value, -by),
+            Undo::HostCount { group, host, by } => self.groups.add_host(group, host, -by),
             Undo::Owner { group, value } => self.groups.add_owner(group, value, -1),
             Undo::OwnerHost { group, host } => self.groups.add_owner_host(group, host, -1),
             Undo::OwnerAnywhere { group } => self.groups.add_owner_anywhere(group, -1),
@@ -266,7 +267,7 @@ impl<'s> Scratch<'s> {
         let selected = self.groups.selected(snapshot, &self.algebra, class.identity);
         for group in &selected.counted {
             if self.groups.looks_at_node(snapshot, &mut self.algebra, *group, node) {
-                self.count(*group, Self::node_host(node), labels);
+                self.count(*group, Self::node_host(node), labels, 1);
             }
         }
         for group in &class.anti_affinity {
@@ -275,13 +276,13 @@ impl<'s> Scratch<'s> {
         }
     }
 
-    fn count(&mut self, group: GroupIdx, host: Host, requirements: ReqId) {
+    fn count(&mut self, group: GroupIdx, host: Host, requirements: ReqId, by: i32) {
         if self.groups.by_host(self.snapshot, group) {
-            self.groups.add_host(group, host, 1);
-            self.note(|| Undo::HostCount { group, host });
+            self.groups.add_host(group, host, by);
+            self.note(|| Undo::HostCount { group, host, by });
         } else if let Some(value) = self.algebra.single(requirements, self.snapshot.group(group).key()) {
-            self.groups.add(group, value, 1);
-            self.note(|| Undo::Count { group, value });
+            self.groups.add(group, value, by);
+            self.note(|| Undo::Count { group, value, by });
         }
     }
 
@@ -356,10 +357,34 @@ impl<'s> Scratch<'s> {
         row.pods.push(pod);
         self.hold_reservations(machine, growth.reservations);
         if before != growth.requirements {
+            self.forget_filtered_out(machine, before, others);
             self.count_newly_pinned(machine, before, others);
         }
         self.count_on_machine(pod, machine);
         self.version += 1;
+    }
+
+    /// A machine that narrows may drop out of a spread's node filter: its pods no longer count there.
+    fn forget_filtered_out(&mut self, machine: MachineIdx, before: ReqId, others: usize) {
+        if !self.groups.any_filter_asks {
+            return;
+        }
+        let snapshot = self.snapshot;
+        let row = &self.machines[machine.at()];
+        let (after, taints) = (row.requirements, snapshot.pools[row.pool.at()].taints);
+        let host = self.machine_host(machine);
+        for earlier in 0..others {
+            let pod = self.machines[machine.at()].pods[earlier];
+            let identity = snapshot.classes[snapshot.pods[pod.at()].class.at()].identity;
+            let selected = self.groups.selected(snapshot, &self.algebra, identity);
+            for group in selected.counted.iter().filter(|group| asks_of_nodes(snapshot, **group)) {
+                if self.groups.looks_at_machine(snapshot, &mut self.algebra, *group, before, taints)
+                    && !self.groups.looks_at_machine(snapshot, &mut self.algebra, *group, after, taints)
+                {
+                    self.count(*group, host, before, -1);
+                }
+            }
+        }
     }
 
     /// Pods that were on a machine before it narrowed to one value of a key are counted there now.
@@ -394,7 +419,7 @@ impl<'s> Scratch<'s> {
         let wanted = |group: &GroupIdx| only.is_none_or(|key| snapshot.group(*group).key() == key);
         for group in selected.counted.iter().filter(|g| wanted(g)) {
             if self.groups.looks_at_machine(snapshot, &mut self.algebra, *group, requirements, taints) {
-                self.count(*group, host, requirements);
+                self.count(*group, host, requirements, 1);
             }
         }
         for group in class.anti_affinity.iter().filter(|g| wanted(g)) {

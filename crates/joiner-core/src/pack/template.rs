@@ -98,7 +98,8 @@ impl Template {
                 daemon_ports.push((snapshot.daemons[*daemon].ports.clone(), set.clone()));
             }
         }
-        let lanes = (0..algebra.names().lane_count()).map(|lane| LaneIndex::new(&room, lane, &base)).collect();
+        let lanes =
+            (0..algebra.names().lane_count()).map(|lane| LaneIndex::new(&room, lane, &base)).collect();
         let min_values = algebra
             .items(pool.requirements)
             .iter()
@@ -202,7 +203,13 @@ impl Default for OfferTable {
 
 impl OfferTable {
     /// Offerings whose type's and own requirements each overlap a set, key by key; availability is not asked.
-    pub fn of(&mut self, snapshot: &Snapshot, algebra: &Algebra, catalogue: CatalogueIdx, set: ReqId) -> OfferSet {
+    pub fn of(
+        &mut self,
+        snapshot: &Snapshot,
+        algebra: &Algebra,
+        catalogue: CatalogueIdx,
+        set: ReqId,
+    ) -> OfferSet {
         if let Some(known) = self.by_set.get(&(catalogue, set)) {
             return known.clone();
         }
@@ -235,9 +242,7 @@ impl OfferTable {
         let mut out = offer_set::empty(offer_set::words(table.offerings.len()));
         for (at, offering) in table.offerings.iter().enumerate() {
             let own_ok = match algebra.get(offering.requirements, key) {
-                Some(own) => {
-                    !algebra.requirement(own).intersect(wanted, algebra.names(), key).is_empty()
-                }
+                Some(own) => !algebra.requirement(own).intersect(wanted, algebra.names(), key).is_empty(),
                 None => true,
             };
             if own_ok && types_ok[offering.instance_type.at()] {
@@ -250,7 +255,13 @@ impl OfferTable {
     }
 
     /// Whether types or offerings of a catalogue say anything about a key.
-    pub fn defines(&mut self, snapshot: &Snapshot, algebra: &Algebra, catalogue: CatalogueIdx, key: KeyId) -> bool {
+    pub fn defines(
+        &mut self,
+        snapshot: &Snapshot,
+        algebra: &Algebra,
+        catalogue: CatalogueIdx,
+        key: KeyId,
+    ) -> bool {
         *self.defined.entry((catalogue, key)).or_insert_with(|| {
             let table = &snapshot.catalogues[catalogue.at()];
             table.types.iter().any(|t| algebra.get(t.requirements, key).is_some())
@@ -259,7 +270,13 @@ impl OfferTable {
     }
 
     /// Offerings whose *type* overlaps a set: what daemons are matched against.
-    pub fn types_of(&mut self, snapshot: &Snapshot, algebra: &Algebra, catalogue: CatalogueIdx, set: ReqId) -> OfferSet {
+    pub fn types_of(
+        &mut self,
+        snapshot: &Snapshot,
+        algebra: &Algebra,
+        catalogue: CatalogueIdx,
+        set: ReqId,
+    ) -> OfferSet {
         if let Some(known) = self.by_type_set.get(&(catalogue, set)) {
             return known.clone();
         }
@@ -288,7 +305,9 @@ fn types_overlapping(table: &Catalogue, algebra: &Algebra, key: KeyId, rq: RqId)
         .types
         .iter()
         .map(|t| match algebra.get(t.requirements, key) {
-            Some(own) => own == rq || !algebra.requirement(own).intersect(wanted, algebra.names(), key).is_empty(),
+            Some(own) => {
+                own == rq || !algebra.requirement(own).intersect(wanted, algebra.names(), key).is_empty()
+            }
             None => true,
         })
         .collect()

@@ -33,7 +33,11 @@ pub fn queue_order(snapshot: &Snapshot, by_priority: bool) -> Vec<PodIdx> {
     let mut keyed: Vec<_> = (0..snapshot.pods.len()).map(PodIdx::new).map(|pod| (size(&pod), pod)).collect();
     keyed.sort_unstable_by(|(a_size, a), (b_size, b)| {
         let (left, right) = (&snapshot.pods[a.at()], &snapshot.pods[b.at()]);
-        a_size.cmp(b_size).then_with(|| left.uid.cmp(&right.uid)).then_with(|| left.name.cmp(&right.name)).then(a.cmp(b))
+        a_size
+            .cmp(b_size)
+            .then_with(|| left.uid.cmp(&right.uid))
+            .then_with(|| left.name.cmp(&right.name))
+            .then(a.cmp(b))
     });
     keyed.into_iter().map(|(_, pod)| pod).collect()
 }

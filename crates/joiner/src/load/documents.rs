@@ -43,7 +43,10 @@ impl<'a> Documents<'a> {
     }
 
     /// Calls `each` with every document; an error ends the reading.
-    pub fn for_each(&self, each: &mut dyn FnMut(Document) -> Result<(), InputError>) -> Result<(), InputError> {
+    pub fn for_each(
+        &self,
+        each: &mut dyn FnMut(Document) -> Result<(), InputError>,
+    ) -> Result<(), InputError> {
         for (at, source) in self.sources.iter().enumerate() {
             let mut count = 0;
             let mut reader = BufReader::with_capacity(1 << 16, source.open()?);
@@ -121,8 +124,13 @@ fn yaml(
         let cuts = !ends && is_separator(&line_bytes);
         if ends || cuts {
             if has_content(&text) {
-                let document =
-                    Document { source, line: Some(start), item, text: Some(std::mem::take(&mut text)), value: None };
+                let document = Document {
+                    source,
+                    line: Some(start),
+                    item,
+                    text: Some(std::mem::take(&mut text)),
+                    value: None,
+                };
                 item += 1;
                 each(document)?;
             }
@@ -344,7 +352,8 @@ mod tests {
 
     #[test]
     fn yaml_is_cut_at_separators_and_keeps_its_lines() {
-        let documents = cut("# head\n---\na: 1\n---\n\n# nothing here\n---  # note\nb: 2\n---\n").expect("well-formed");
+        let documents =
+            cut("# head\n---\na: 1\n---\n\n# nothing here\n---  # note\nb: 2\n---\n").expect("well-formed");
         let places: Vec<_> = documents.iter().map(|(line, _)| *line).collect();
         assert_eq!(places, [Some(3), Some(7)]);
         assert_eq!(documents[0].1, "a: 1");

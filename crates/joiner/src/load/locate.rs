@@ -17,7 +17,9 @@ fn steps(path: &str) -> Vec<Step> {
         if let Some(inner) = rest.strip_prefix('[') {
             let end = inner.find(']').unwrap_or(inner.len());
             let token = &inner[..end];
-            out.push(token.parse().map_or_else(|_| Step::Key(token.trim_matches('"').to_owned()), Step::Index));
+            out.push(
+                token.parse().map_or_else(|_| Step::Key(token.trim_matches('"').to_owned()), Step::Index),
+            );
             rest = inner.get(end + 1..).unwrap_or("");
         } else {
             rest = rest.strip_prefix('.').unwrap_or(rest);
@@ -44,7 +46,12 @@ pub fn line_of(text: &str, path: &str) -> Option<usize> {
         match event {
             Event::MappingStart(..) | Event::SequenceStart(..) => {
                 let depth = enter(&mut open, &wanted, span.start.line(), &mut best);
-                open.push(Frame { depth, mapping: matches!(event, Event::MappingStart(..)), index: 0, key: None });
+                open.push(Frame {
+                    depth,
+                    mapping: matches!(event, Event::MappingStart(..)),
+                    index: 0,
+                    key: None,
+                });
             }
             Event::MappingEnd | Event::SequenceEnd => {
                 open.pop();
@@ -76,7 +83,12 @@ struct Frame {
 }
 
 /// A value begins: how far along the path is it, and is that further than anything before?
-fn enter(open: &mut [Frame], wanted: &[Step], line: usize, best: &mut Option<(usize, usize)>) -> Option<usize> {
+fn enter(
+    open: &mut [Frame],
+    wanted: &[Step],
+    line: usize,
+    best: &mut Option<(usize, usize)>,
+) -> Option<usize> {
     let Some(frame) = open.last() else {
         best.get_or_insert((0, line));
         return Some(0);

@@ -68,7 +68,10 @@ pub fn read_object(file: &str, document: &Document, reading: &Reading) -> Result
         notes.push(format!("{file}{line}: {object}: {note}"));
     }
     match read.unknown {
-        Some(fault) if reading.validate == Validate::Strict => return Err(at.complaint(fault)),
+        Some(mut fault) if reading.validate == Validate::Strict => {
+            fault.remedy.push_str(", or pass --validate=warn to go on without it");
+            return Err(at.complaint(fault));
+        }
         Some(fault) => notes.push(at.complaint(fault).to_string()),
         None if find_unknown => reading.remember(shape),
         None => {}
@@ -103,7 +106,9 @@ impl Place<'_> {
         let line = self.line(&fault.path);
         // Without a line the number of the item has to do.
         let file = match line {
-            None if self.document.text.is_none() => format!("{} (item {})", self.file, self.document.item + 1),
+            None if self.document.text.is_none() => {
+                format!("{} (item {})", self.file, self.document.item + 1)
+            }
             _ => self.file.to_owned(),
         };
         InputError {

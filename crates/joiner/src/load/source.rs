@@ -68,7 +68,9 @@ fn manifests_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        let wanted = path.extension().is_some_and(|e| ["yaml", "yml", "json"].iter().any(|w| e.eq_ignore_ascii_case(w)));
+        let wanted = path
+            .extension()
+            .is_some_and(|e| ["yaml", "yml", "json"].iter().any(|w| e.eq_ignore_ascii_case(w)));
         if wanted && path.is_file() {
             files.push(path);
         }

@@ -25,7 +25,10 @@ fn the_order_of_the_input_does_not_matter() {
 fn equal_input_gives_equal_plans() {
     for seed in 0..50 {
         let generated = cluster(seed, Size::Small);
-        assert_eq!(plan(&generated.manifests, &generated.types), plan(&generated.manifests, &generated.types));
+        assert_eq!(
+            plan(&generated.manifests, &generated.types),
+            plan(&generated.manifests, &generated.types)
+        );
     }
 }
 
@@ -65,7 +68,12 @@ fn a_pool_without_limits_never_makes_a_pod_unschedulable() {
         let after = plan(&more, &generated.types);
         // Pods bound to topology may be placed elsewhere, so only pods without any are compared one by one.
         let names = |plan: &Value| -> Vec<String> {
-            plan["unschedulable"].as_array().into_iter().flatten().filter_map(|u| u["pod"].as_str().map(str::to_owned)).collect()
+            plan["unschedulable"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|u| u["pod"].as_str().map(str::to_owned))
+                .collect()
         };
         let (before, after) = (names(&before), names(&after));
         assert!(after.len() <= before.len(), "seed {seed}: {before:?} -> {after:?}");

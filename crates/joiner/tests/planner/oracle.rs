@@ -15,7 +15,8 @@ fn essence(plan: &Value) -> (Vec<String>, Vec<String>) {
         .expect("nodes")
         .iter()
         .map(|node| {
-            let mut pods: Vec<&str> = node["pods"].as_array().expect("pods").iter().filter_map(Value::as_str).collect();
+            let mut pods: Vec<&str> =
+                node["pods"].as_array().expect("pods").iter().filter_map(Value::as_str).collect();
             pods.sort_unstable();
             let place = if node["existing"] == true {
                 format!("existing {}", node["name"])
@@ -50,7 +51,8 @@ fn compare(seed: u64, size: Size, respect: bool, strict: bool) -> Result<(), Str
         // For a closer look: `joiner plan -f FOLDER/manifests.json --instance-types FOLDER/types.json`.
         let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": generated.manifests});
         std::fs::write(format!("{folder}/manifests.json"), list.to_string()).expect("writable");
-        std::fs::write(format!("{folder}/types.json"), Value::Array(generated.types.clone()).to_string()).expect("writable");
+        std::fs::write(format!("{folder}/types.json"), Value::Array(generated.types.clone()).to_string())
+            .expect("writable");
     }
     let world = World::from_manifests(&generated.manifests, &generated.types)?;
     let options = scheduler::Options { respect_preferences: respect, strict_min_values: strict };

@@ -42,7 +42,9 @@ fn read(path: &Path) -> Scenario {
 fn run(scenario: &Scenario, path: &Path) -> Result<Value, String> {
     let options = &scenario.head["options"];
     let mut extra = Vec::new();
-    for (name, flag) in [("preferencePolicy", "--preference-policy="), ("minValuesPolicy", "--min-values-policy=")] {
+    for (name, flag) in
+        [("preferencePolicy", "--preference-policy="), ("minValuesPolicy", "--min-values-policy=")]
+    {
         if let Some(value) = options[name].as_str() {
             extra.push(format!("{flag}{value}"));
         }
@@ -83,7 +85,11 @@ fn check(path: &Path) -> Result<String, String> {
     let plan = outcome?;
     let mut faults = Vec::new();
     expectations(expect, &plan, &mut faults);
-    if faults.is_empty() { Ok(render(&plan)) } else { Err(format!("{}\n{}", faults.join("\n"), render(&plan))) }
+    if faults.is_empty() {
+        Ok(render(&plan))
+    } else {
+        Err(format!("{}\n{}", faults.join("\n"), render(&plan)))
+    }
 }
 
 fn strings(value: &Value) -> Vec<String> {
@@ -103,8 +109,12 @@ fn expectations(expect: &Value, plan: &Value, faults: &mut Vec<String>) {
     {
         faults.push(format!("newNodes is {}, expected {wanted}", plan["totals"]["newNodes"]));
     }
-    let mut refused: Vec<String> =
-        plan["unschedulable"].as_array().into_iter().flatten().filter_map(|u| u["pod"].as_str().map(str::to_owned)).collect();
+    let mut refused: Vec<String> = plan["unschedulable"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|u| u["pod"].as_str().map(str::to_owned))
+        .collect();
     refused.sort();
     if expect["refused"].is_array() {
         let mut wanted = strings(&expect["refused"]);
@@ -115,8 +125,9 @@ fn expectations(expect: &Value, plan: &Value, faults: &mut Vec<String>) {
     }
     for (pod, words) in expect["reasons"].as_object().unwrap_or(&empty) {
         let entry = plan["unschedulable"].as_array().into_iter().flatten().find(|u| u["pod"] == pod.as_str());
-        let reasons: Vec<&str> =
-            entry.map_or(Vec::new(), |u| u["reasons"].as_array().into_iter().flatten().filter_map(|r| r["message"].as_str()).collect());
+        let reasons: Vec<&str> = entry.map_or(Vec::new(), |u| {
+            u["reasons"].as_array().into_iter().flatten().filter_map(|r| r["message"].as_str()).collect()
+        });
         let joined = reasons.join("; ");
         for word in strings(words) {
             if !joined.contains(&word) {
@@ -171,8 +182,13 @@ fn places(expect: &Value, nodes: &[&Value], faults: &mut Vec<String>) {
                 *seen.entry(nodes[*at]["zone"].as_str().unwrap_or("-").to_owned()).or_insert(0) += 1;
             }
         }
-        let wanted: BTreeMap<String, u64> =
-            wanted.as_object().unwrap_or(&empty).iter().map(|(zone, n)| (zone.clone(), n.as_u64().unwrap_or(0))).filter(|(_, n)| *n > 0).collect();
+        let wanted: BTreeMap<String, u64> = wanted
+            .as_object()
+            .unwrap_or(&empty)
+            .iter()
+            .map(|(zone, n)| (zone.clone(), n.as_u64().unwrap_or(0)))
+            .filter(|(_, n)| *n > 0)
+            .collect();
         if seen != wanted {
             faults.push(format!("zones of {prefix}: {seen:?}, expected {wanted:?}"));
         }
@@ -217,7 +233,12 @@ fn render(plan: &Value) -> String {
         let _ = writeln!(out, "x {}", refused["pod"].as_str().unwrap_or("-"));
         for reason in refused["reasons"].as_array().into_iter().flatten() {
             let pool = reason["nodePool"].as_str().map_or(String::new(), |p| format!("{p}: "));
-            let _ = writeln!(out, "    {pool}[{}] {}", reason["code"].as_str().unwrap_or("-"), reason["message"].as_str().unwrap_or("-"));
+            let _ = writeln!(
+                out,
+                "    {pool}[{}] {}",
+                reason["code"].as_str().unwrap_or("-"),
+                reason["message"].as_str().unwrap_or("-")
+            );
         }
     }
     out
@@ -231,7 +252,8 @@ fn every_scenario_holds() {
     let mut failures = Vec::new();
     let mut snapshots: BTreeMap<String, String> = BTreeMap::new();
     for path in &files {
-        let topic = path.parent().and_then(Path::file_name).expect("in a topic").to_string_lossy().into_owned();
+        let topic =
+            path.parent().and_then(Path::file_name).expect("in a topic").to_string_lossy().into_owned();
         let name = format!("{topic}/{}", path.file_stem().expect("named").to_string_lossy());
         if only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
             continue;
@@ -244,7 +266,13 @@ fn every_scenario_holds() {
             Err(why) => failures.push(format!("## {name}\n{why}")),
         }
     }
-    assert!(failures.is_empty(), "{} of {} scenarios fail\n\n{}", failures.len(), files.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {} scenarios fail\n\n{}",
+        failures.len(),
+        files.len(),
+        failures.join("\n")
+    );
     if only.is_none() {
         for (topic, text) in snapshots {
             insta::with_settings!({snapshot_path => "../snapshots/scenarios", prepend_module_to_snapshot => false, omit_expression => true}, {

@@ -19,8 +19,7 @@ pub fn arguments(extra: &[&str]) -> PlanArgs {
 /// The plan of manifests over types in KWOK's file format, as JSON.
 pub fn plan(manifests: &[Value], types: &[Value], extra: &[&str]) -> Result<Value, String> {
     let text = serde_json::to_string(types).expect("values can be written");
-    let catalogue =
-        Catalogue::from_text("types.json", &text).map_err(|error| error.to_string())?;
+    let catalogue = Catalogue::from_text("types.json", &text).map_err(|error| error.to_string())?;
     plan_on(manifests, &catalogue, extra)
 }
 
@@ -37,9 +36,8 @@ pub fn plan_files(arguments: &PlanArgs, catalogue: Option<Catalogue>) -> Result<
     let sources = joiner::load::sources(&arguments.filename).map_err(|error| error.to_string())?;
     let mut intake = Intake::new(arguments);
     intake.read(&sources).map_err(|error| error.to_string())?;
-    let catalogue = catalogue.unwrap_or_else(|| {
-        if intake.wants_aws() { Catalogue::aws() } else { Catalogue::hypothetical() }
-    });
+    let catalogue = catalogue
+        .unwrap_or_else(|| if intake.wants_aws() { Catalogue::aws() } else { Catalogue::hypothetical() });
     Ok(finish(intake, arguments, &catalogue))
 }
 

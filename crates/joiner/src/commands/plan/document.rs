@@ -128,8 +128,10 @@ impl PlanDocument {
             totals: Totals {
                 new_nodes: plan.machines.len(),
                 price_per_hour: price,
-                // Rounding to nano-dollars may put the bound a hair above an optimal plan.
-                lower_bound_per_hour: lower_bound.map(|bound| (bound.min(price) * 1e9).round() / 1e9),
+                // Prices are rounded to nano-dollars, so the bound of an optimal plan may lie a hair above its price.
+                lower_bound_per_hour: lower_bound
+                    .map(|bound| if bound > price && bound < price * (1.0 + 1e-6) { price } else { bound })
+                    .map(|bound| (bound * 1e9).round() / 1e9),
                 pods: snapshot.pods.len(),
                 unschedulable: unschedulable.len(),
             },

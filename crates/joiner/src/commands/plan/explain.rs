@@ -1,6 +1,5 @@
 //! `--explain`: the story of one pod.
 
-
 use joiner_core::explain::Story;
 use joiner_core::model::{Relaxed, Snapshot};
 use joiner_core::pack::scratch::Spot;
@@ -15,7 +14,10 @@ pub fn write(snapshot: &Snapshot, story: &Story, streams: &mut Streams) -> std::
     match story.spot {
         Some(Spot::Node(node)) => {
             let node = &snapshot.nodes[node.at()].name;
-            writeln!(streams.out, "{good}Pod {name} goes onto the existing node {node}{good:#}: the first that takes it.")?;
+            writeln!(
+                streams.out,
+                "{good}Pod {name} goes onto the existing node {node}{good:#}: the first that takes it."
+            )?;
         }
         Some(Spot::Machine(machine)) if story.opened => {
             let pool = story.funnel.map(|funnel| &snapshot.pools[funnel.pool.at()].name);
@@ -31,10 +33,17 @@ pub fn write(snapshot: &Snapshot, story: &Story, streams: &mut Streams) -> std::
             "{good}Pod {name} joins the {} node opened in this plan{good:#}: of those that take it, the one with the fewest pods.",
             ordinal(machine.at() + 1)
         )?,
-        None => writeln!(streams.out, "{bad}Pod {name} has no place{bad:#}: no node will be created for it.")?,
+        None => {
+            writeln!(streams.out, "{bad}Pod {name} has no place{bad:#}: no node will be created for it.")?
+        }
     }
     writeln!(streams.out)?;
-    writeln!(streams.out, "  queue          {} of {} (largest CPU request first)", story.turn, snapshot.pods.len())?;
+    writeln!(
+        streams.out,
+        "  queue          {} of {} (largest CPU request first)",
+        story.turn,
+        snapshot.pods.len()
+    )?;
     tally(streams, "existing nodes", &story.nodes)?;
     tally(streams, "opened nodes", &story.machines)?;
     if let Some(funnel) = story.funnel {
@@ -53,7 +62,9 @@ pub fn write(snapshot: &Snapshot, story: &Story, streams: &mut Streams) -> std::
         writeln!(streams.out, "  given up       {}", words(*relaxed))?;
     }
     for reason in &story.reasons {
-        let pool = reason.pool.map_or(String::new(), |pool| format!("nodepool/{}: ", snapshot.pools[pool.at()].name));
+        let pool = reason
+            .pool
+            .map_or(String::new(), |pool| format!("nodepool/{}: ", snapshot.pools[pool.at()].name));
         writeln!(streams.out, "  cause          {pool}{} [{}]", reason.message, reason.code.code())?;
     }
     Ok(())

@@ -72,7 +72,11 @@ impl Intake {
     }
 
     /// Takes in objects that are values already.
-    pub fn read_values(&mut self, name: &str, values: impl IntoIterator<Item = serde_json::Value>) -> Result<(), InputError> {
+    pub fn read_values(
+        &mut self,
+        name: &str,
+        values: impl IntoIterator<Item = serde_json::Value>,
+    ) -> Result<(), InputError> {
         let names = [name.to_owned()];
         for (item, value) in values.into_iter().enumerate() {
             let document = Document { source: 0, line: None, item, text: None, value: Some(value) };
@@ -100,8 +104,9 @@ impl Intake {
                 let start = Instant::now();
                 let added = self.add(name, object);
                 self.lowering += start.elapsed();
-                added
-                    .map_err(|problem| load::objects::place_problem(&names[document.source], document, problem))?;
+                added.map_err(|problem| {
+                    load::objects::place_problem(&names[document.source], document, problem)
+                })?;
             }
         }
         Ok(())
@@ -157,19 +162,24 @@ impl Intake {
         let mut notes = std::mem::take(&mut self.notes);
         if self.pools == 0 {
             notes.push(
-                "the input has no NodePool: using a default one (linux, amd64, spot or on-demand, no limits)".to_owned(),
+                "the input has no NodePool: using a default one (linux, amd64, spot or on-demand, no limits)"
+                    .to_owned(),
             );
             if let Err(problem) = self.cluster.add_nodepool(&default_pool()) {
                 notes.push(problem.to_string());
             }
         }
-        for (list, effect) in [(&self.overlays, "prices and capacity are not adjusted"), (&self.buffers, "no room is kept free")] {
+        for (list, effect) in [
+            (&self.overlays, "prices and capacity are not adjusted"),
+            (&self.buffers, "no room is kept free"),
+        ] {
             if !list.is_empty() {
                 notes.push(format!("read but not applied yet: {} ({effect})", list.join(", ")));
             }
         }
         if !self.skipped.is_empty() {
-            let list: Vec<String> = self.skipped.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+            let list: Vec<String> =
+                self.skipped.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
             notes.push(format!("skipped, without effect on placement: {}", list.join(", ")));
         }
         notes

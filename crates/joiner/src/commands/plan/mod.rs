@@ -11,8 +11,8 @@ pub use intake::{Intake, default_pool};
 use std::time::Duration;
 
 use joiner_core::decide::{self, Options};
-use joiner_core::model::ids::PodIdx;
 use joiner_core::model::Snapshot;
+use joiner_core::model::ids::PodIdx;
 
 use crate::cli::{Catalog, MinValuesPolicy, Output, Packing, PlanArgs};
 use crate::report::InputError;
@@ -33,7 +33,10 @@ pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let catalogue = match catalogue {
         Some(catalogue) => catalogue,
         None if intake.wants_aws() => {
-            writeln!(streams.err, "note: a NodePool refers to AWS: using the shipped AWS us-west-2 catalogue")?;
+            writeln!(
+                streams.err,
+                "note: a NodePool refers to AWS: using the shipped AWS us-west-2 catalogue"
+            )?;
             joiner_provider_kwok::Catalogue::aws()
         }
         None => joiner_provider_kwok::Catalogue::hypothetical(),
@@ -70,7 +73,9 @@ fn write(
     streams: &mut Streams,
 ) -> anyhow::Result<()> {
     match output {
-        Output::Table | Output::Wide => table::write(document, snapshot, plan, output == Output::Wide, streams)?,
+        Output::Table | Output::Wide => {
+            table::write(document, snapshot, plan, output == Output::Wide, streams)?
+        }
         Output::Json => {
             let mut out = std::io::BufWriter::with_capacity(1 << 16, &mut *streams.out);
             serde_json::to_writer_pretty(&mut out, document)?;
@@ -121,7 +126,8 @@ fn find_pod(snapshot: &Snapshot, wanted: &str) -> Result<PodIdx, InputError> {
         let names = snapshot.pods.iter().map(|pod| &*pod.name);
         let hint = match joiner_core::explain::nearest(&full, names) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => "pods of workloads are named NAME-0, NAME-1, …, and only pending pods can be explained".to_owned(),
+            None => "pods of workloads are named NAME-0, NAME-1, …, and only pending pods can be explained"
+                .to_owned(),
         };
         InputError {
             path: Some("--explain".to_owned()),

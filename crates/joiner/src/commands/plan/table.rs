@@ -123,7 +123,8 @@ fn load(snapshot: &Snapshot, plan: &Plan, at: usize) -> (ResVec, ResVec) {
 }
 
 fn nodes(groups: &BTreeMap<GroupKey, Group>, wide: bool, streams: &mut Streams) -> std::io::Result<()> {
-    let mut headings = vec!["NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "PODS", "CPU", "", "MEMORY", "", "$/H"];
+    let mut headings =
+        vec!["NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "PODS", "CPU", "", "MEMORY", "", "$/H"];
     if wide {
         headings.extend(["$/H EACH", "OPTIONS", "NAMES"]);
     }
@@ -176,7 +177,8 @@ fn refused(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()
     }
     let bad = show::RED;
     for (pods, reasons) in alike {
-        let more = if pods.len() > 1 { format!(" and {} more like it", pods.len() - 1) } else { String::new() };
+        let more =
+            if pods.len() > 1 { format!(" and {} more like it", pods.len() - 1) } else { String::new() };
         writeln!(streams.out, "{bad}x{bad:#} {}{more}", pods[0].pod)?;
         for reason in reasons.lines() {
             writeln!(streams.out, "    {reason}")?;
