@@ -142,6 +142,24 @@ impl<'s> Algebra<'s> {
         id
     }
 
+    /// A future machine that is to lack a key which it may lack.
+    pub fn pin_missing(&mut self, machine: ReqId, key: KeyId) -> ReqId {
+        let missing = Requirement::does_not_exist();
+        let mut out: Vec<(KeyId, RqId)> = self.items(machine).to_vec();
+        match out.binary_search_by_key(&key, |(k, _)| *k) {
+            Ok(at) => {
+                let both = self.requirement(out[at].1).intersect(&missing, self.names(), key);
+                out[at].1 = RqId(self.requirements.intern((key, both)));
+            }
+            Err(at) if self.vocabulary.is_well_known(key) => {
+                out.insert(at, (key, RqId(self.requirements.intern((key, missing)))));
+            }
+            // A custom label that is not mentioned is missing already.
+            Err(_) => return machine,
+        }
+        ReqId(self.sets.intern(out.into_boxed_slice()))
+    }
+
     /// The same set with other minValues on a key.
     pub fn with_min_values(&mut self, set: ReqId, key: KeyId, min_values: u32) -> ReqId {
         let mut out: Vec<(KeyId, RqId)> = self.items(set).to_vec();

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use crate::explain::{self, Reason};
 use crate::model::Snapshot;
 use crate::model::ids::{ClassIdx, PodIdx};
+use crate::pack::prepared::Prepared;
 use crate::pack::scratch::Scratch;
 use crate::pack::upstream::{self, Outcome};
 use crate::plan::{self, Plan, Refused};
@@ -28,7 +29,7 @@ impl Default for Options {
             packing: Packing::Upstream,
             min_values: MinValuesPolicy::Strict,
             reserved: ReservedMode::Strict,
-            bound_work: 200_000_000,
+            bound_work: crate::bound::DEFAULT_WORK,
         }
     }
 }
@@ -60,10 +61,15 @@ pub enum ReservedMode {
 
 /// Decides which machines to add and where every pending pod goes.
 pub fn decide(snapshot: &Snapshot, options: &Options) -> Plan {
-    let mut scratch = Scratch::new(snapshot, options);
+    decide_prepared(snapshot, &Prepared::new(snapshot), options)
+}
+
+/// The same for a caller that holds what can be prepared.
+pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Options) -> Plan {
+    let mut scratch = Scratch::new(snapshot, prepared, options);
     let mut outcome = upstream::run(&mut scratch, &upstream::queue_order(snapshot, false));
     if limits_starve_priority(&mut scratch, &outcome) {
-        scratch = Scratch::new(snapshot, options);
+        scratch = Scratch::new(snapshot, prepared, options);
         outcome = upstream::run(&mut scratch, &upstream::queue_order(snapshot, true));
     }
     let refused = refusals(&mut scratch, &outcome);
@@ -111,15 +117,17 @@ fn refusals(scratch: &mut Scratch, outcome: &Outcome) -> Vec<Refused> {
 
 /// The price no packing of a plan's pods on new machines can beat; `None` if working it out exceeds the budget of the options.
 pub fn lower_bound(snapshot: &Snapshot, options: &Options, plan: &Plan) -> Option<f64> {
-    let mut scratch = Scratch::new(snapshot, options);
+    let prepared = Prepared::new(snapshot);
+    let mut scratch = Scratch::new(snapshot, &prepared, options);
     plan::lower_bound(&mut scratch, plan, options.bound_work)
 }
 
 /// Where a pod went and why there, worked out by deciding again and looking on.
 pub fn explain_pod(snapshot: &Snapshot, options: &Options, pod: PodIdx) -> explain::Story {
+    let prepared = Prepared::new(snapshot);
     let mut by_priority = false;
     loop {
-        let mut scratch = Scratch::new(snapshot, options);
+        let mut scratch = Scratch::new(snapshot, &prepared, options);
         let order = upstream::queue_order(snapshot, by_priority);
         let (story, outcome) = explain::follow(&mut scratch, &order, pod);
         if !by_priority && limits_starve_priority(&mut scratch, &outcome) {

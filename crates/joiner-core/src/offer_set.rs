@@ -4,7 +4,7 @@
 //! nanoseconds.
 
 /// An immutable, shared set.
-pub type OfferSet = std::rc::Rc<[u64]>;
+pub type OfferSet = std::sync::Arc<[u64]>;
 
 /// Words needed for so many offerings.
 pub fn words(offerings: usize) -> usize {

@@ -9,7 +9,7 @@ use crate::explain::Reason;
 use crate::model::ids::*;
 use crate::model::resources::add_into;
 use crate::model::{FixedState, Operator, ResVec, fixed_state};
-use crate::offer_set;
+use crate::offer_set::{self, OfferSet};
 use crate::pack::scratch::Scratch;
 use crate::pack::upstream::Outcome;
 
@@ -81,7 +81,7 @@ pub struct Refused {
 }
 
 /// The types of a set of offerings, cheapest first: machines alike share a list.
-type TypesMemo = HashMap<(CatalogueIdx, Rc<[u64]>), Rc<[TypeIdx]>, FixedState>;
+type TypesMemo = HashMap<(CatalogueIdx, OfferSet), Rc<[TypeIdx]>, FixedState>;
 
 /// Turns the state at the end of a run into a plan.
 pub(crate) fn assemble(scratch: &mut Scratch, outcome: Outcome, refused: Vec<Refused>) -> Plan {

@@ -1,7 +1,7 @@
 //! The price floor: cases worked out by hand, agreement with the linear program written out in full, the laws it
 //! must obey, and one production trace whose floor is known.
 
-use joiner_core::bound::{Demand, Offer, lower_bound};
+use joiner_core::bound::{DEFAULT_WORK, Demand, Offer, lower_bound};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 use proptest::prelude::*;
 
@@ -110,19 +110,90 @@ fn an_exclusive_group_without_requests_still_takes_machines() {
 }
 
 #[test]
-fn a_tiny_budget_gives_no_answer_and_a_budget_cut_short_gives_a_floor() {
+fn a_budget_cut_short_gives_no_answer_and_never_a_weak_one() {
     let (demands, offers) = fleet(60, 40);
     assert_eq!(lower_bound(&demands, &offers, 10), None);
     let full = lower_bound(&demands, &offers, PLENTY).expect("the budget is ample");
-    let mut answered = 0;
-    for budget in (14..34).map(|bits| 1u64 << bits) {
-        if let Some(bound) = lower_bound(&demands, &offers, budget) {
-            answered += 1;
-            assert!(bound <= full * (1.0 + 1e-8), "budget {budget}: {bound} exceeds {full}");
-        }
-    }
-    assert!(answered > 3);
-    assert_eq!(lower_bound(&demands, &offers, PLENTY), Some(full), "equal input, equal answer");
+    let answers: Vec<Option<f64>> = (10..36).map(|bits| lower_bound(&demands, &offers, 1 << bits)).collect();
+    let enough = answers.iter().position(Option::is_some).expect("some of these budgets are ample");
+    assert!(enough > 3, "small budgets are tried");
+    // More budget never takes an answer away or changes it.
+    assert!(answers[enough..].iter().all(|answer| *answer == Some(full)), "{answers:?}");
+}
+
+#[test]
+fn the_default_budget_is_enough_for_hundreds_of_kinds_of_pods() {
+    let (demands, offers) = fleet(150, 200);
+    let bound = lower_bound(&demands, &offers, DEFAULT_WORK);
+    assert_eq!(bound, lower_bound(&demands, &offers, PLENTY));
+    assert!(bound.is_some());
+}
+
+#[test]
+fn an_offering_that_another_beats_per_dollar_changes_nothing() {
+    // Half of the large machine holds what the small one holds, and costs less.
+    let demands = [demand(10, &[1, 2], &[0, 1]), demand(10, &[2, 1], &[0, 1])];
+    let (small, large) = (offer(1.0, &[4, 4]), offer(1.8, &[8, 8]));
+    check(&demands, &[small.clone(), large.clone()], 6.75);
+    // Not where the pods may not use it, and not where machines are needed for their number.
+    let confined = [demand(10, &[1, 2], &[0]), demand(10, &[2, 1], &[0])];
+    check(&confined, &[small.clone(), large.clone()], 7.5);
+    let apart = demands.map(|demand| Demand { exclusive: vec![1], ..demand });
+    check(&apart, &[small, large], 20.0);
+}
+
+#[test]
+fn pods_of_one_mixture_count_by_size() {
+    let offers = [offer(1.0, &[8, 4]), offer(1.0, &[4, 8])];
+    let one = [demand(12, &[1, 2], &[0, 1]), demand(9, &[2, 1], &[0, 1])];
+    let several = [
+        demand(4, &[1, 2], &[0, 1]),
+        demand(4, &[2, 4], &[0, 1]),
+        demand(3, &[2, 1], &[0, 1]),
+        demand(3, &[4, 2], &[0, 1]),
+    ];
+    let expected = by_full_program(&several, &offers);
+    check(&one, &offers, expected);
+    check(&several, &offers, expected);
+    // With one machine to use, only the sums matter: 24 and 33 of 8 and 4 each.
+    let confined = [demand(6, &[1, 2], &[0]), demand(3, &[2, 3], &[0]), demand(4, &[3, 3], &[0])];
+    check(&confined, &offers, 33.0 / 4.0);
+}
+
+#[test]
+fn a_lane_that_is_never_full_first_changes_nothing() {
+    // Pods take at least a fourth of the first lane and at most a tenth of the last.
+    let demands = [demand(6, &[1, 3, 1], &[0, 1]), demand(5, &[2, 1, 1], &[0, 1])];
+    let with = [offer(1.0, &[4, 6, 10]), offer(2.0, &[8, 14, 20])];
+    let without: Vec<Offer> =
+        with.iter().map(|o| Offer { allocatable: o.allocatable[..2].to_vec(), ..o.clone() }).collect();
+    let bare = demands.clone().map(|demand| Demand { requests: demand.requests[..2].to_vec(), ..demand });
+    check(&demands, &with, by_full_program(&bare, &without));
+    check(&bare, &without, by_full_program(&demands, &with));
+}
+
+#[test]
+fn machines_between_two_others_do_not_slow_it_down() {
+    // Each size is a mixture of the smallest and the largest but for the rounding of prices and amounts.
+    let offers: Vec<Offer> = (1..=120i64)
+        .map(|cpu| Offer {
+            price_nano_usd: cpu * 314_748_365 / 7,
+            allocatable: vec![cpu * 1000 - 100, cpu * 2047, 110],
+        })
+        .collect();
+    let demands: Vec<Demand> = (0..40i64)
+        .map(|index| Demand {
+            count: 3 + index as u64,
+            requests: vec![100 + 61 * index, 3000 - 50 * index, 1],
+            offers: (0..120).collect(),
+            exclusive: if index % 5 == 0 { vec![1] } else { Vec::new() },
+        })
+        .collect();
+    let few: Vec<u32> = (0..120).step_by(7).collect();
+    let full = lower_bound(&demands, &offers, DEFAULT_WORK).expect("the budget is ample");
+    let fewer: Vec<Demand> =
+        demands.iter().map(|demand| Demand { offers: few.clone(), ..demand.clone() }).collect();
+    assert!(full <= lower_bound(&fewer, &offers, DEFAULT_WORK).expect("the budget is ample") * (1.0 + 1e-6));
 }
 
 #[test]
@@ -250,7 +321,7 @@ fn fleet(shapes: u64, types: u64) -> (Vec<Demand>, Vec<Offer>) {
 fn a_middling_fleet_agrees_with_the_full_program() {
     let (demands, offers) = fleet(40, 30);
     check(&demands, &offers, by_full_program(&demands, &offers));
-    // More classes than the first sample takes.
+    // Many classes, few machines.
     let (demands, offers) = fleet(230, 12);
     check(&demands, &offers, by_full_program(&demands, &offers));
 }

@@ -121,7 +121,8 @@ pub fn place_in(value: &Value, object: &str) -> Option<String> {
     let Some(items) = list_items(value) else {
         let (kind, name) = object.split_once(' ').unwrap_or((object, ""));
         let mine = name_of(value);
-        let found = mine == object || mine == format!("{kind} {}", name.strip_prefix("default/").unwrap_or(name));
+        let found =
+            mine == object || mine == format!("{kind} {}", name.strip_prefix("default/").unwrap_or(name));
         return found.then(String::new);
     };
     let within = if value.is_array() { "" } else { "items" };

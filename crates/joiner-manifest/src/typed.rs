@@ -30,12 +30,13 @@ pub fn typed<T: DeserializeOwned + Serialize>(
             path,
             message: "there is no such field".to_owned(),
             remedy: "correct its name or place".to_owned(),
+            ..Fault::default()
         });
     }
     Ok(Box::new(object))
 }
 
-/// A number that is equal for values with the same fields, whatever stands in them.
+/// A number that is equal for values of the same kind with the same fields, whatever stands in them.
 pub fn shape(value: &Value) -> u64 {
     let mut hasher = foldhash::fast::FixedState::with_seed(1).build_hasher();
     hash_fields(value, &mut hasher);
@@ -48,7 +49,11 @@ fn hash_fields(value: &Value, hasher: &mut impl Hasher) {
             1u8.hash(hasher);
             for (key, inner) in map {
                 key.hash(hasher);
-                hash_fields(inner, hasher);
+                match inner {
+                    // The kind decides which fields there are.
+                    Value::String(text) if key == "kind" || key == "apiVersion" => text.hash(hasher),
+                    _ => hash_fields(inner, hasher),
+                }
             }
             2u8.hash(hasher);
         }
@@ -60,7 +65,6 @@ fn hash_fields(value: &Value, hasher: &mut impl Hasher) {
             4u8.hash(hasher);
         }
         Value::Null => 5u8.hash(hasher),
-        // The kind decides which fields there are.
         Value::String(_) | Value::Bool(_) | Value::Number(_) => 6u8.hash(hasher),
     }
 }
@@ -152,8 +156,13 @@ fn missing(value: &Value, field: &str, complains: &dyn Fn(&Value) -> bool) -> Fa
             continue;
         }
         let near = joiner_core::explain::nearest(field, map.keys().map(String::as_str)).map(str::to_owned);
+        // Labels and the like take any key: there a field that nobody has makes a difference too.
+        let mut control = value.clone();
+        if let Some(Value::Object(map)) = part_mut(&mut control, &mut at.clone()) {
+            map.insert("\0".to_owned(), Value::Null);
+        }
         map.insert(field.to_owned(), Value::Null);
-        if !complains(&trial) {
+        if !complains(&trial) && complains(&control) {
             found = Some((path, near));
             break;
         }

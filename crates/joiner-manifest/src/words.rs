@@ -7,10 +7,16 @@ pub fn missing_field(error: &str) -> Option<&str> {
 
 /// A reader's complaint without names of Rust types. The value is shown beside it, so it is left out here.
 pub fn plainly(error: &str) -> String {
+    if error.starts_with("invalid value: integer") && error.ends_with("expected i32") {
+        return format!("expected a whole number from {} to {}", i32::MIN, i32::MAX);
+    }
     let complaint = error.strip_prefix("invalid type: ").or_else(|| error.strip_prefix("invalid value: "));
     // The value comes first and may hold anything, so the last `expected` is the reader's.
     match complaint.and_then(|rest| rest.rsplit_once(", expected ")) {
         Some((_, expected)) => format!("expected {}", of_type(expected)),
+        None if error.starts_with("failed to parse") => {
+            "expected a time such as `2026-01-31T12:00:00Z`".to_owned()
+        }
         None => error.to_owned(),
     }
 }
@@ -51,7 +57,10 @@ mod tests {
             ("invalid type: string \"two, expected half\", expected i32", "expected a whole number"),
             ("invalid type: map, expected a string", "expected text"),
             ("invalid type: null, expected struct NodePoolSpec", "expected a map of fields"),
-            ("invalid value: integer `99999999999`, expected i32", "expected a whole number"),
+            (
+                "invalid value: integer `99999999999`, expected i32",
+                "expected a whole number from -2147483648 to 2147483647",
+            ),
             ("something else", "something else"),
         ] {
             assert_eq!(plainly(error), told);

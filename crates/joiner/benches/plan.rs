@@ -9,8 +9,9 @@ use clap::Parser;
 use divan::Bencher;
 use joiner::cli::{Cli, Command, PlanArgs};
 use joiner::commands::plan::Intake;
-use joiner_core::decide::{Options, decide};
+use joiner_core::decide::{Options, decide_prepared};
 use joiner_core::model::Snapshot;
+use joiner_core::pack::prepared::Prepared;
 
 const INPUTS: [&str; 8] = [
     "mix-1k-fake",
@@ -48,7 +49,9 @@ fn snapshot(input: &str) -> Snapshot {
     let types = folder(input).join("types.json");
     let catalogue = joiner::commands::instance_types::load(&types).expect("the recorded types are valid");
     let mut intake = Intake::new(&arguments);
-    intake.read(&joiner::load::sources(&arguments.filename).expect("the input is there")).expect("the input is valid");
+    intake
+        .read(&joiner::load::sources(&arguments.filename).expect("the input is there"))
+        .expect("the input is valid");
     intake.finish_notes();
     intake.lower(&catalogue).0.snapshot
 }
@@ -57,6 +60,6 @@ fn snapshot(input: &str) -> Snapshot {
 #[divan::bench(args = INPUTS, sample_count = 10, sample_size = 1)]
 fn held_snapshot(bencher: Bencher, input: &str) {
     let snapshot = snapshot(input);
-    let options = Options::default();
-    bencher.bench_local(|| decide(&snapshot, &options));
+    let (prepared, options) = (Prepared::new(&snapshot), Options::default());
+    bencher.bench_local(|| decide_prepared(&snapshot, &prepared, &options));
 }

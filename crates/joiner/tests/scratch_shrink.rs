@@ -43,7 +43,15 @@ fn essence(plan: &Value) -> (Vec<String>, Vec<String>) {
 }
 
 fn differ(manifests: &[Value], types: &[Value], respect: bool, strict: bool) -> Option<String> {
-    let world = match World::from_manifests(manifests, types) { Ok(w) => w, Err(e) => { if std::env::var("LOUD").is_ok() { println!("BAD {e}"); } return None } };
+    let world = match World::from_manifests(manifests, types) {
+        Ok(w) => w,
+        Err(e) => {
+            if std::env::var("LOUD").is_ok() {
+                println!("BAD {e}");
+            }
+            return None;
+        }
+    };
     let options = scheduler::Options { respect_preferences: respect, strict_min_values: strict };
     let expected = outcome_to_plan(&world, &scheduler::schedule(&world, &options));
     let mut extra = vec!["--no-lower-bound"];
@@ -53,7 +61,22 @@ fn differ(manifests: &[Value], types: &[Value], respect: bool, strict: bool) -> 
     if !strict {
         extra.push("--min-values-policy=BestEffort");
     }
-    let plan = match support::plan(manifests, types, &extra) { Ok(w) => w, Err(e) => { if std::env::var("LOUD").is_ok() { println!("BADP {e}"); } return None } };
+    let plan = match joiner_provider_kwok::Catalogue::from_text_with(
+        "types.json",
+        &serde_json::to_string(types).unwrap(),
+        joiner_provider_kwok::Availability::AsWritten,
+    )
+    .map_err(|e| e.to_string())
+    .and_then(|c| support::plan_on(manifests, &c, &extra))
+    {
+        Ok(w) => w,
+        Err(e) => {
+            if std::env::var("LOUD").is_ok() {
+                println!("BADP {e}");
+            }
+            return None;
+        }
+    };
     let (a, b) = (essence(&expected), essence(&plan));
     if a != b {
         let only = |a: &[String], b: &[String]| {
@@ -77,74 +100,147 @@ fn differ(manifests: &[Value], types: &[Value], respect: bool, strict: bool) -> 
 
 struct R(u64);
 impl R {
-    fn n(&mut self) -> u64 { self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15); let mut m = self.0; m = (m ^ (m >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9); m = (m ^ (m >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB); m ^ (m >> 31) }
-    fn c(&mut self, p: u64) -> bool { self.n() % 100 < p }
-    fn p<'a>(&mut self, l: &[&'a str]) -> &'a str { l[(self.n() % l.len() as u64) as usize] }
+    fn n(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut m = self.0;
+        m = (m ^ (m >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        m = (m ^ (m >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        m ^ (m >> 31)
+    }
+    fn c(&mut self, p: u64) -> bool {
+        self.n() % 100 < p
+    }
+    fn p<'a>(&mut self, l: &[&'a str]) -> &'a str {
+        l[(self.n() % l.len() as u64) as usize]
+    }
 }
 
 fn keys(v: &mut Value, r: &mut R) {
     match v {
-        Value::Object(m) => for (k, v) in m.iter_mut() {
-            if k == "topologyKey" && r.c(30) {
-                *v = r.p(&["kubernetes.io/arch", "node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "karpenter.sh/nodepool", "kubernetes.io/os", "karpenter.kwok.sh/instance-family", "example.com/team", "example.com/tier", "example.com/rack", "topology.kubernetes.io/zone", "node.kubernetes.io/windows-build"]).into();
-            } else { keys(v, r) }
-        },
-        Value::Array(l) => for v in l { keys(v, r) },
+        Value::Object(m) => {
+            for (k, v) in m.iter_mut() {
+                if k == "topologyKey" && r.c(30) {
+                    *v = r
+                        .p(&[
+                            "kubernetes.io/arch",
+                            "node.kubernetes.io/instance-type",
+                            "topology.kubernetes.io/region",
+                            "karpenter.sh/nodepool",
+                            "kubernetes.io/os",
+                            "karpenter.kwok.sh/instance-family",
+                            "example.com/team",
+                            "example.com/tier",
+                            "example.com/rack",
+                            "topology.kubernetes.io/zone",
+                            "node.kubernetes.io/windows-build",
+                        ])
+                        .into();
+                } else {
+                    keys(v, r)
+                }
+            }
+        }
+        Value::Array(l) => {
+            for v in l {
+                keys(v, r)
+            }
+        }
         _ => {}
     }
 }
 
 fn mutate(seed: u64, manifests: &mut Vec<Value>, types: &mut Vec<Value>) {
-    if std::env::var("MUT").is_err() { return; }
+    if std::env::var("MUT").is_err() {
+        return;
+    }
     let r = &mut R(seed ^ 0xabcdef);
     if r.c(30) {
         let text = serde_json::to_string(manifests).unwrap().replace("\"data\"", "\"shop-b\"");
         *manifests = serde_json::from_str(&text).unwrap();
     }
-    let (daemons, topo, pools, offers, nodes, pods, neg) = (r.c(20), r.c(40), r.c(40), r.c(30), r.c(20), r.c(40), r.c(10));
+    let (daemons, topo, pools, offers, nodes, pods, neg) =
+        (r.c(20), r.c(40), r.c(40), r.c(30), r.c(20), r.c(40), r.c(10));
     for m in manifests.iter_mut() {
         let kind = m["kind"].as_str().unwrap_or("").to_owned();
         match kind.as_str() {
             "DaemonSet" if daemons => {
-                let text = m.to_string().replace("\"250m\"", "\"3\"").replace("\"100m\"", "\"1500m\"").replace("\"50m\"", "\"900m\"");
+                let text = m
+                    .to_string()
+                    .replace("\"250m\"", "\"3\"")
+                    .replace("\"100m\"", "\"1500m\"")
+                    .replace("\"50m\"", "\"900m\"");
                 *m = serde_json::from_str(&text).unwrap();
             }
             "NodePool" if pools => {
                 let reqs = m["spec"]["template"]["spec"]["requirements"].as_array_mut().unwrap();
                 let has = |reqs: &Vec<Value>, k: &str| reqs.iter().any(|r| r["key"] == k);
-                if r.c(30) && !has(reqs, "example.com/team") { reqs.push(serde_json::json!({"key": "example.com/team", "operator": r.p(&["Exists", "DoesNotExist"])})); }
-                if r.c(30) && !has(reqs, "topology.kubernetes.io/region") { reqs.push(serde_json::json!({"key": "topology.kubernetes.io/region", "operator": "In", "values": ["ra", "rb"]})); }
-                if r.c(30) { reqs.push(serde_json::json!({"key": "example.com/tier", "operator": "In", "values": ["ra", "rb"], "minValues": 2})); }
-                if r.c(20) { reqs.push(serde_json::json!({"key": "karpenter.sh/capacity-type", "operator": "Exists", "minValues": 2})); }
-                if r.c(20) { reqs.push(serde_json::json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a"]})); }
-                if r.c(10) { m["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into(); }
-                if r.c(10) { m["status"] = serde_json::json!({"conditions": [{"type": "Ready", "status": "False", "reason": "x", "message": "y", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}); }
+                if r.c(30) && !has(reqs, "example.com/team") {
+                    reqs.push(serde_json::json!({"key": "example.com/team", "operator": r.p(&["Exists", "DoesNotExist"])}));
+                }
+                if r.c(30) && !has(reqs, "topology.kubernetes.io/region") {
+                    reqs.push(serde_json::json!({"key": "topology.kubernetes.io/region", "operator": "In", "values": ["ra", "rb"]}));
+                }
+                if r.c(30) {
+                    reqs.push(serde_json::json!({"key": "example.com/tier", "operator": "In", "values": ["ra", "rb"], "minValues": 2}));
+                }
+                if r.c(20) {
+                    reqs.push(serde_json::json!({"key": "karpenter.sh/capacity-type", "operator": "Exists", "minValues": 2}));
+                }
+                if r.c(20) {
+                    reqs.push(serde_json::json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a"]}));
+                }
             }
             "Node" if nodes => {
-                if r.c(30) { m["status"]["allocatable"]["cpu"] = "100m".into(); }
-                if r.c(20) { m["status"]["allocatable"].as_object_mut().unwrap().remove("memory"); }
+                if r.c(30) {
+                    m["status"]["allocatable"]["cpu"] = "100m".into();
+                }
+                if r.c(20) {
+                    m["status"]["allocatable"].as_object_mut().unwrap().remove("memory");
+                }
             }
-            "CSINode" if nodes => { m["spec"]["drivers"][0]["allocatable"]["count"] = (r.n() % 2).into(); }
+            "CSINode" if nodes => {
+                m["spec"]["drivers"][0]["allocatable"]["count"] = (r.n() % 2).into();
+            }
             "Deployment" | "StatefulSet" | "Job" if pods => {
                 let spec = &mut m["spec"]["template"]["spec"];
-                if r.c(30) && spec["nodeSelector"].is_null() { spec["nodeSelector"] = serde_json::json!({"kubernetes.io/arch": r.p(&["amd64", "arm64"])}); }
-                else if r.c(20) && spec["nodeSelector"].is_null() { spec["nodeSelector"] = serde_json::json!({"kubernetes.io/os": r.p(&["linux", "windows"])}); }
-                else if r.c(20) && spec["nodeSelector"].is_null() { spec["nodeSelector"] = serde_json::json!({"example.com/team": r.p(&["red", "blue"])}); }
+                if r.c(30) && spec["nodeSelector"].is_null() {
+                    spec["nodeSelector"] =
+                        serde_json::json!({"kubernetes.io/arch": r.p(&["amd64", "arm64"])});
+                } else if r.c(20) && spec["nodeSelector"].is_null() {
+                    spec["nodeSelector"] =
+                        serde_json::json!({"kubernetes.io/os": r.p(&["linux", "windows"])});
+                } else if r.c(20) && spec["nodeSelector"].is_null() {
+                    spec["nodeSelector"] = serde_json::json!({"example.com/team": r.p(&["red", "blue"])});
+                }
                 if r.c(30) {
                     spec["topologySpreadConstraints"] = serde_json::json!([{"maxSkew": 1, "topologyKey": r.p(&["topology.kubernetes.io/zone", "kubernetes.io/hostname", "karpenter.sh/capacity-type"]), "whenUnsatisfiable": r.p(&["DoNotSchedule", "ScheduleAnyway"]), "labelSelector": {}}]);
                 }
             }
             _ => {}
         }
-        if topo { keys(m, r); }
+        if topo {
+            keys(m, r);
+        }
     }
     for t in types.iter_mut() {
-        if neg && r.c(30) { t["resources"]["cpu"] = "50m".into(); }
+        if neg && r.c(20) {
+            t.as_object_mut().unwrap().remove("architecture");
+        }
+        if neg && r.c(30) {
+            t["resources"]["cpu"] = "50m".into();
+        }
         if offers {
+            let zoneless = r.c(20);
             for o in t["offerings"].as_array_mut().unwrap() {
-                if r.c(15) { o["Available"] = false.into(); }
-                if r.c(6) { o["Requirements"].as_array_mut().unwrap().retain(|q| q["key"] != "topology.kubernetes.io/zone"); }
-                if r.c(6) { o["Requirements"][0]["operator"] = "NotIn".into(); }
+                if r.c(15) {
+                    o["Available"] = false.into();
+                }
+                if zoneless {
+                    o["Requirements"]
+                        .as_array_mut()
+                        .unwrap()
+                        .retain(|q| q["key"] != "topology.kubernetes.io/zone");
+                }
             }
         }
     }
@@ -166,7 +262,9 @@ fn list() {
         let mut g = cluster(seed, size());
         mutate(seed, &mut g.manifests, &mut g.types);
         if differ(&g.manifests, &g.types, seed % 3 != 0, seed % 4 != 0).is_some() {
-            use std::io::Write; println!("DIFF {seed}"); let _ = std::io::stdout().flush();
+            use std::io::Write;
+            println!("DIFF {seed}");
+            let _ = std::io::stdout().flush();
         }
     }
 }

@@ -11,9 +11,17 @@ const CPU: [&str; 5] = ["100m", "250m", "500m", "1", "1500m"];
 const MEMORY: [&str; 6] = ["100Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi"];
 const LETTERS: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
+/// From so many pods on the original's limits (10M CPUs, 10M Gi) would bind: every open machine holds the largest type it may still
+/// become, and AWS sells one of 896 CPUs and 24 TiB.
+const LIMITS_BIND_FROM: u32 = 50_000;
+
 /// A fifth each of plain pods, zone spread, host spread, zone self-affinity and host anti-affinity; the rest plain.
 pub fn write(pods: u32, draw: &mut Draw, sink: &mut Sink) -> Result<()> {
-    sink(pool("default", None, &json!([])))?;
+    let mut pool = pool("default", None, &json!([]));
+    if LIMITS_BIND_FROM <= pods {
+        pool["spec"]["limits"] = json!({"cpu": "1000000000", "memory": "1000000000Gi"});
+    }
+    sink(pool)?;
     let fifth = pods / 5;
     let mut number = 0;
     for _ in 0..fifth {

@@ -1,5 +1,6 @@
 //! The input of the price floor made small without changing its value: pods that cannot be placed or cost nothing
-//! go, equal demands merge, offerings that another one beats in every respect go, exclusive groups become lanes.
+//! go, equal demands merge, offerings that another one beats per dollar in every respect go, exclusive groups become
+//! lanes, lanes that another one implies go.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ impl Work {
 pub(super) struct Class {
     /// How many pods.
     pub(super) count: f64,
-    /// Lanes one pod takes something of, and how much.
+    /// Lanes one pod takes something of, and how much, ascending.
     pub(super) lanes: Vec<(usize, f64)>,
     /// Machines that hold such a pod, ascending.
     pub(super) offers: Vec<usize>,
@@ -37,89 +38,78 @@ pub(super) struct Class {
 
 /// An offering after reduction. `rate[l]` is the price of one unit of lane `l` if that lane bore the whole price.
 pub(super) struct Machine {
-    /// Dollars per hour.
-    pub(super) price: f64,
     /// Dollars per hour and unit of each lane.
     pub(super) rate: Vec<f64>,
     /// Classes it can hold, ascending.
     pub(super) classes: Vec<usize>,
+    /// Lanes that can be full before any other one is, ascending: only these limit what the machine holds.
+    pub(super) lanes: Vec<usize>,
 }
 
 /// The reduced problem. Its optimum equals that of the input.
 pub(super) struct Model {
-    /// Resource lanes; the exclusive groups follow.
-    pub(super) base_lanes: usize,
-    /// All lanes.
+    /// All lanes: resources first, then exclusive groups.
     pub(super) lanes: usize,
     pub(super) classes: Vec<Class>,
-    /// By rising price.
     pub(super) machines: Vec<Machine>,
 }
 
 impl Model {
     pub(super) fn build(demands: &[Demand], offers: &[Offer], work: &mut Work) -> Option<Model> {
-        let base_lanes = demands.iter().map(|demand| demand.requests.len()).max().unwrap_or(0);
         let merged = merge_equal(demands, offers, work)?;
-        let merged: Vec<(&Shape, u64)> = merged.iter().map(|(shape, count)| (shape, *count)).collect();
-
-        let mut served: Vec<Vec<usize>> = vec![Vec::new(); offers.len()];
-        for (class, (shape, _)) in merged.iter().enumerate() {
-            for &offer in &shape.offers {
-                served[offer as usize].push(class);
-            }
-        }
-        let kept = undominated(offers, &served, base_lanes, merged.len(), work)?;
-
-        let mut groups: Vec<u32> =
-            merged.iter().flat_map(|(shape, _)| shape.exclusive.iter().copied()).collect();
+        let base_lanes = merged.keys().map(|shape| shape.requests.len()).max().unwrap_or(0);
+        let mut groups: Vec<u32> = merged.keys().flat_map(|shape| shape.exclusive.iter().copied()).collect();
         groups.sort_unstable();
         groups.dedup();
         let lanes = base_lanes + groups.len();
 
-        let mut classes: Vec<Class> = merged
-            .iter()
-            .map(|(shape, count)| {
-                let base = shape.requests.iter().enumerate().filter(|(_, request)| **request > 0);
-                let mut lanes: Vec<(usize, f64)> =
-                    base.map(|(lane, request)| (lane, *request as f64)).collect();
-                for group in &shape.exclusive {
-                    let position = groups.partition_point(|known| known < group);
-                    lanes.push((base_lanes + position, 1.0));
-                }
-                Class { count: *count as f64, lanes, offers: Vec::new() }
-            })
-            .collect();
-        let mut machines = Vec::with_capacity(kept.len());
-        for &index in &kept {
-            let price = offers[index].price_nano_usd as f64 * NANO;
-            let per_unit = |lane: usize| match offers[index].allocatable.get(lane) {
+        let mut served: Vec<Vec<usize>> = vec![Vec::new(); offers.len()];
+        let mut needs: Vec<Vec<(usize, f64)>> = Vec::with_capacity(merged.len());
+        for (class, shape) in merged.keys().enumerate() {
+            for &offer in &shape.offers {
+                served[offer as usize].push(class);
+            }
+            let resources = shape.requests.iter().enumerate().filter(|(_, request)| **request > 0);
+            let alone = shape.exclusive.iter().map(|group| groups.partition_point(|known| known < group));
+            needs.push(
+                resources
+                    .map(|(lane, request)| (lane, *request as f64))
+                    .chain(alone.map(|position| (base_lanes + position, 1.0)))
+                    .collect(),
+            );
+        }
+        let rates = |offer: usize| -> Vec<f64> {
+            let Offer { price_nano_usd, allocatable } = &offers[offer];
+            let price = *price_nano_usd as f64 * NANO;
+            let per_unit = |lane: usize| match allocatable.get(lane) {
                 Some(&amount) if amount > 0 => price / amount as f64,
-                _ => 0.0,
+                _ => f64::INFINITY,
             };
-            let mut rate: Vec<f64> = (0..base_lanes).map(per_unit).collect();
-            rate.resize(lanes, price);
-            for &class in &served[index] {
-                classes[class].offers.push(machines.len());
-            }
-            machines.push(Machine { price, rate, classes: served[index].clone() });
-        }
-        work.spend(
-            machines.len() * lanes + machines.iter().map(|machine| machine.classes.len()).sum::<usize>(),
-        )?;
-        Some(Model { base_lanes, lanes, classes, machines })
-    }
+            (0..lanes).map(|lane| if lane < base_lanes { per_unit(lane) } else { price }).collect()
+        };
+        let kept = undominated(&served, &needs, rates, lanes, work)?;
 
-    /// The floor that the scarcest single lane proves: what all pods take of it, each at its cheapest machine.
-    pub(super) fn single_lane_floor(&self, work: &mut Work) -> Option<f64> {
-        let mut floors = vec![0.0; self.lanes];
-        for Class { count, lanes, offers } in &self.classes {
-            work.spend(offers.len() * lanes.len())?;
-            for &(lane, request) in lanes {
-                let rates = offers.iter().map(|&machine| self.machines[machine].rate[lane]);
-                floors[lane] += count * request * rates.fold(f64::INFINITY, f64::min);
-            }
+        // With fewer machines, more classes are alike.
+        let mut usable: Vec<Vec<usize>> = vec![Vec::new(); needs.len()];
+        for (machine, (offer, _)) in kept.iter().enumerate() {
+            work.spend(served[*offer].len())?;
+            served[*offer].iter().for_each(|&class| usable[class].push(machine));
         }
-        Some(floors.into_iter().fold(0.0, f64::max))
+        let counts = merged.values().map(|count| *count as f64);
+        let classes = merge_alike(needs, usable, counts);
+
+        let mut machines: Vec<Machine> = kept
+            .into_iter()
+            .map(|(_, rate)| Machine { rate, classes: Vec::new(), lanes: Vec::new() })
+            .collect();
+        for (index, class) in classes.iter().enumerate() {
+            class.offers.iter().for_each(|&machine| machines[machine].classes.push(index));
+        }
+        for machine in &mut machines {
+            work.spend(machine.classes.len() * lanes * 2)?;
+            machine.lanes = limiting_lanes(machine, &classes, lanes);
+        }
+        Some(Model { lanes, classes, machines })
     }
 
     /// What one pod of the class is worth at a machine whose price is divided over its lanes by `division`.
@@ -128,12 +118,10 @@ impl Model {
         self.classes[class].lanes.iter().map(|&(lane, request)| division[lane] * rate[lane] * request).sum()
     }
 
-    /// The most one pod can be worth at a machine: its price times the largest share the pod takes of a resource.
+    /// The most one pod can be worth at a machine: its price times the largest share the pod takes of a lane.
     pub(super) fn most_worth(&self, class: usize, machine: usize) -> f64 {
-        let Machine { price, rate, .. } = &self.machines[machine];
-        let resources = self.classes[class].lanes.iter().filter(|(lane, _)| *lane < self.base_lanes);
-        let most = resources.map(|&(lane, request)| rate[lane] * request).fold(0.0, f64::max);
-        if most > 0.0 { most } else { *price }
+        let rate = &self.machines[machine].rate;
+        self.classes[class].lanes.iter().map(|&(lane, request)| rate[lane] * request).fold(0.0, f64::max)
     }
 }
 
@@ -145,80 +133,174 @@ struct Shape {
     offers: Vec<u32>,
 }
 
+/// A demand as it was handed in, but for its number: requests, exclusive groups, offerings.
+type Written<'a> = (&'a [i64], &'a [u32], &'a [u32]);
+
+/// What a pod takes of each lane relative to the first, bit by bit.
+type Mixture = Vec<(usize, u64)>;
+
 /// Demands that need something and can be placed, equal ones merged, with only the offerings that hold one pod.
 ///
 /// A demand that takes nothing, or may use a free offering, costs nothing and is left out.
 fn merge_equal(demands: &[Demand], offers: &[Offer], work: &mut Work) -> Option<BTreeMap<Shape, u64>> {
-    let mut merged: BTreeMap<Shape, u64> = BTreeMap::new();
+    // First as they are, because to look at every offering of every demand is the larger part of the work.
+    let mut written: BTreeMap<Written<'_>, u64> = BTreeMap::new();
     for demand in demands.iter().filter(|demand| demand.count > 0) {
-        work.spend(demand.offers.len() * demand.requests.len().max(1))?;
-        let mut usable: Vec<u32> = demand
-            .offers
+        work.spend(demand.offers.len() + demand.requests.len())?;
+        let count = written.entry((&demand.requests, &demand.exclusive, &demand.offers)).or_default();
+        *count = count.saturating_add(demand.count);
+    }
+    let mut merged: BTreeMap<Shape, u64> = BTreeMap::new();
+    for ((requests, exclusive, allowed), number) in written {
+        work.spend(allowed.len() * requests.len().max(1))?;
+        let mut usable: Vec<u32> = allowed
             .iter()
             .copied()
-            .filter(|&offer| holds_one(demand, offers.get(offer as usize)))
+            .filter(|&offer| holds_one(requests, offers.get(offer as usize)))
             .collect();
         usable.sort_unstable();
         usable.dedup();
         let free = usable.iter().any(|&offer| offers[offer as usize].price_nano_usd <= 0);
-        let idle = demand.exclusive.is_empty() && demand.requests.iter().all(|request| *request <= 0);
+        let idle = exclusive.is_empty() && requests.iter().all(|request| *request <= 0);
         if usable.is_empty() || free || idle {
             continue;
         }
-        let mut exclusive = demand.exclusive.clone();
+        let mut exclusive = exclusive.to_vec();
         exclusive.sort_unstable();
         exclusive.dedup();
-        let mut requests = demand.requests.clone();
+        let mut requests = requests.to_vec();
         while requests.last().is_some_and(|request| *request <= 0) {
             requests.pop();
         }
         let count = merged.entry(Shape { requests, exclusive, offers: usable }).or_default();
-        *count = count.saturating_add(demand.count);
+        *count = count.saturating_add(number);
     }
     Some(merged)
 }
 
 /// Whether one pod fits an empty machine. A request of zero needs nothing.
-fn holds_one(demand: &Demand, offer: Option<&Offer>) -> bool {
+fn holds_one(requests: &[i64], offer: Option<&Offer>) -> bool {
     offer.is_some_and(|offer| {
-        demand.requests.iter().enumerate().all(|(lane, &request)| {
+        requests.iter().enumerate().all(|(lane, &request)| {
             request <= 0 || request <= offer.allocatable.get(lane).copied().unwrap_or(0)
         })
     })
 }
 
-/// The offerings worth considering: those that serve someone and for which no other is at least as large, serves
-/// at least the same demands and costs no more. In order of price.
+/// The offerings worth considering and their rates: those that serve someone and for which no other serves at least
+/// the same demands and costs no more per unit of any lane those use. Instead of such an offering, a fraction or a
+/// multiple of the other at the same price holds the same pods.
 fn undominated(
-    offers: &[Offer],
     served: &[Vec<usize>],
+    needs: &[Vec<(usize, f64)>],
+    rates: impl Fn(usize) -> Vec<f64>,
     lanes: usize,
-    class_count: usize,
     work: &mut Work,
-) -> Option<Vec<usize>> {
-    let words = class_count.div_ceil(64);
-    let mut order: Vec<usize> = (0..offers.len()).filter(|&offer| !served[offer].is_empty()).collect();
-    // A larger machine at the same price comes first, so that the smaller one meets it.
-    let amount = |offer: usize, lane: usize| offers[offer].allocatable.get(lane).copied().unwrap_or(0);
-    let size = |offer: usize| (0..lanes).map(|lane| amount(offer, lane) as f64).sum::<f64>();
-    order.sort_by(|&a, &b| {
-        let by_price = offers[a].price_nano_usd.cmp(&offers[b].price_nano_usd);
-        by_price.then(size(b).total_cmp(&size(a))).then(served[b].len().cmp(&served[a].len())).then(a.cmp(&b))
+) -> Option<Vec<(usize, Vec<f64>)>> {
+    let words = needs.len().div_ceil(64);
+    let mut largest = vec![0.0f64; lanes];
+    needs.iter().flatten().for_each(|&(lane, request)| largest[lane] = largest[lane].max(request));
+
+    struct Candidate {
+        offer: usize,
+        rate: Vec<f64>,
+        /// Lanes the demands it serves take something of.
+        used: Vec<usize>,
+        /// A sum of the rates, each weighed alike for all candidates.
+        dear: f64,
+    }
+    let mut used_by: BTreeMap<&[usize], Vec<usize>> = BTreeMap::new();
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for (offer, classes) in served.iter().enumerate().filter(|(_, classes)| !classes.is_empty()) {
+        work.spend(classes.len() + lanes)?;
+        let used = used_by.entry(classes).or_insert_with(|| {
+            let mut used: Vec<usize> =
+                classes.iter().flat_map(|&class| needs[class].iter().map(|(lane, _)| *lane)).collect();
+            used.sort_unstable();
+            used.dedup();
+            used
+        });
+        let rate = rates(offer);
+        let dear = used.iter().map(|&lane| rate[lane] * largest[lane]).sum();
+        candidates.push(Candidate { offer, rate, used: used.clone(), dear });
+    }
+    // What beats an offering serves more, or serves the same and is cheaper in sum: it comes first.
+    candidates.sort_by(|a, b| {
+        let by_service = served[b.offer].len().cmp(&served[a.offer].len());
+        by_service.then(a.dear.total_cmp(&b.dear)).then(a.offer.cmp(&b.offer))
     });
-    let mut kept: Vec<(usize, Vec<u64>)> = Vec::new();
-    for offer in order {
+    let mut kept: Vec<(Candidate, Vec<u64>)> = Vec::new();
+    for candidate in candidates {
         let mut set = vec![0u64; words];
-        for &class in &served[offer] {
+        for &class in &served[candidate.offer] {
             set[class / 64] |= 1 << (class % 64);
         }
-        work.spend(kept.len() * lanes + words)?;
+        work.spend(4 * kept.len() + words)?;
         let dominated = kept.iter().any(|(other, other_set)| {
-            (0..lanes).all(|lane| amount(*other, lane) >= amount(offer, lane))
+            candidate.used.iter().all(|&lane| other.rate[lane] <= candidate.rate[lane])
                 && set.iter().zip(other_set).all(|(mine, theirs)| mine & !theirs == 0)
         });
         if !dominated {
-            kept.push((offer, set));
+            kept.push((candidate, set));
         }
     }
-    Some(kept.into_iter().map(|(offer, _)| offer).collect())
+    Some(kept.into_iter().map(|(candidate, _)| (candidate.offer, candidate.rate)).collect())
+}
+
+/// Classes that may use the same machines and ask for the same mixture are one, counted in pods of the first. Where
+/// there is only one machine to use, mixtures do not matter and all of its pods together are one class.
+fn merge_alike(
+    needs: Vec<Vec<(usize, f64)>>,
+    usable: Vec<Vec<usize>>,
+    counts: impl Iterator<Item = f64>,
+) -> Vec<Class> {
+    let mut classes: Vec<Class> = Vec::new();
+    let mut known: BTreeMap<(Vec<usize>, Mixture), usize> = BTreeMap::new();
+    for ((lanes, offers), count) in needs.into_iter().zip(usable).zip(counts) {
+        let only_one = offers.len() == 1;
+        let unit = if only_one { 1.0 } else { lanes.first().map_or(1.0, |(_, request)| *request) };
+        let mixture: Mixture =
+            lanes.iter().map(|&(lane, request)| (lane, (request / unit).to_bits())).collect();
+        let key = if only_one { (offers.clone(), Vec::new()) } else { (offers.clone(), mixture) };
+        let index = *known.entry(key).or_insert(classes.len());
+        match classes.get_mut(index) {
+            None if only_one => {
+                let lanes = lanes.into_iter().map(|(lane, request)| (lane, request * count)).collect();
+                classes.push(Class { count: 1.0, lanes, offers });
+            }
+            None => classes.push(Class { count, lanes, offers }),
+            Some(class) if only_one => {
+                let mut sums: BTreeMap<usize, f64> = class.lanes.iter().copied().collect();
+                lanes.iter().for_each(|&(lane, request)| *sums.entry(lane).or_default() += request * count);
+                class.lanes = sums.into_iter().collect();
+            }
+            Some(class) => {
+                let first = class.lanes.first().map_or(1.0, |(_, request)| *request);
+                class.count += count * unit / first;
+            }
+        }
+    }
+    classes
+}
+
+/// The lanes of a machine that no other lane implies: one of which every pod takes a smaller share than of another
+/// is never full first.
+fn limiting_lanes(machine: &Machine, classes: &[Class], lanes: usize) -> Vec<usize> {
+    let mut shares: Vec<Vec<f64>> = vec![vec![0.0; machine.classes.len()]; lanes];
+    for (position, &class) in machine.classes.iter().enumerate() {
+        for &(lane, request) in &classes[class].lanes {
+            shares[lane][position] = machine.rate[lane] * request;
+        }
+    }
+    let mut kept: Vec<usize> =
+        (0..lanes).filter(|&lane| shares[lane].iter().any(|share| *share > 0.0)).collect();
+    for lane in kept.clone() {
+        let implied_by = |other: usize| {
+            other != lane && shares[lane].iter().zip(&shares[other]).all(|(mine, theirs)| mine <= theirs)
+        };
+        if kept.iter().any(|&other| implied_by(other)) {
+            kept.retain(|known| *known != lane);
+        }
+    }
+    kept
 }

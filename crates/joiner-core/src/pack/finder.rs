@@ -68,7 +68,7 @@ impl PartialOrd for Entry {
 }
 
 /// One heap per signature.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Heaps {
     /// Signatures in order of appearance with their heaps.
     pub subs: Vec<(Signature, BinaryHeap<Entry>)>,
@@ -116,11 +116,25 @@ pub struct Finder {
 pub struct Finders {
     ids: HashMap<FinderKey, u32, FixedState>,
     list: Vec<Finder>,
+    /// By topology keys: all machines, as of a moment ago. New finders start from a copy.
+    masters: HashMap<Vec<KeyId>, Master, FixedState>,
+}
+
+/// All machines under their signatures.
+#[derive(Debug, Default)]
+pub struct Master {
+    /// The heaps to copy.
+    pub heaps: Heaps,
+    /// Machines in them.
+    pub machines: usize,
+    /// The version of the state they were made at.
+    pub version: u64,
 }
 
 impl Default for Finders {
     fn default() -> Self {
-        Self { ids: HashMap::with_hasher(fixed_state()), list: Vec::new() }
+        let (ids, masters) = (HashMap::with_hasher(fixed_state()), HashMap::with_hasher(fixed_state()));
+        Self { ids, list: Vec::new(), masters }
     }
 }
 
@@ -155,8 +169,14 @@ impl Finders {
         self.list[id as usize] = finder;
     }
 
+    /// The copy source for finders with these topology keys.
+    pub fn master(&mut self, keys: &[KeyId]) -> &mut Master {
+        self.masters.entry(keys.to_vec()).or_default()
+    }
+
     /// Forgets every refusal.
     pub fn forget_all(&mut self) {
+        self.masters.clear();
         for finder in &mut self.list {
             let users = finder.users;
             *finder = Finder { users, ..Finder::default() };

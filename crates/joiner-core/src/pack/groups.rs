@@ -406,7 +406,11 @@ impl Groups {
     }
 }
 
-fn sorted_by_name(mut values: Vec<ValueId>, names: &model::Names, key: KeyId) -> std::rc::Rc<[ValueId]> {
+pub(crate) fn sorted_by_name(
+    mut values: Vec<ValueId>,
+    names: &model::Names,
+    key: KeyId,
+) -> std::rc::Rc<[ValueId]> {
     values.sort_unstable_by(|a, b| names.value_text(key, *a).cmp(names.value_text(key, *b)));
     values.dedup();
     values.into()
@@ -435,27 +439,39 @@ pub fn collect_values(
     values: &mut Vec<ValueId>,
 ) {
     let mut set = offers.of(snapshot, algebra, template.catalogue, met).to_vec();
-    offer_set::and_into(&mut set, &template.base);
+    offer_set::and_into(&mut set, &template.offered);
+    values_of(snapshot, algebra, template.catalogue, &set, met, key, values);
+}
+
+/// Every value of a key that a set of offerings can give a machine of these requirements. An offering that does not speak of the key can
+/// give what the machine itself lists.
+pub fn values_of(
+    snapshot: &Snapshot,
+    algebra: &Algebra,
+    catalogue: model::CatalogueIdx,
+    set: &[u64],
+    met: ReqId,
+    key: KeyId,
+    values: &mut Vec<ValueId>,
+) {
     let names = algebra.names();
     let allowed = algebra.machine_value(met, key);
-    let mut any_defined = false;
     let mut last = None;
-    for at in offer_set::iter(&set) {
-        let Some(rq) =
-            offering_requirement(snapshot, algebra, template.catalogue, model::OfferingIdx::new(at), key)
-        else {
-            continue;
-        };
-        any_defined = true;
+    for at in offer_set::iter(set) {
+        let rq = offering_requirement(snapshot, algebra, catalogue, model::OfferingIdx::new(at), key);
         if last == Some(rq) {
             continue;
         }
         last = Some(rq);
-        let requirement = algebra.requirement(rq);
-        if requirement.complement {
+        let given = match (rq, allowed) {
+            (Some(rq), _) => algebra.requirement(rq),
+            (None, MachineValue::Defined(own)) => own,
+            (None, MachineValue::Open | MachineValue::Missing) => continue,
+        };
+        if given.complement {
             continue;
         }
-        for value in &requirement.values {
+        for value in &given.values {
             let ok = match allowed {
                 MachineValue::Defined(own) => own.allows(names, key, *value),
                 MachineValue::Open | MachineValue::Missing => true,
@@ -464,13 +480,6 @@ pub fn collect_values(
                 values.push(*value);
             }
         }
-    }
-    if !any_defined
-        && !offer_set::is_empty(&set)
-        && let MachineValue::Defined(own) = allowed
-        && !own.complement
-    {
-        values.extend(own.values.iter().copied());
     }
 }
 

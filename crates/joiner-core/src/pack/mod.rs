@@ -1,12 +1,13 @@
 //! Packing: one scratch state, and strategies that place pods on it.
 //!
-//! [`scratch`] holds the state with its undo log; [`template`] what a pool can launch; [`groups`] the topology counts; [`finder`]
+//! [`prepared`] is what a snapshot says before any pod is looked at; [`scratch`] holds the state with its undo log; [`template`] what a pool can launch; [`groups`] the topology counts; [`finder`]
 //! finds the next machine worth trying without looking at all of them; [`place`] tries one pod; [`upstream`] is the queue of the
 //! original. A further strategy is a further file beside `upstream`, over the same scratch.
 
 pub mod finder;
 pub mod groups;
 pub mod place;
+pub mod prepared;
 pub mod scratch;
 pub mod template;
 pub mod upstream;

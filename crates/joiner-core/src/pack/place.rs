@@ -10,9 +10,9 @@ use crate::model::resources::{fits, lane_of, sum};
 use crate::model::{FixedState, GroupSpec, PodClass, ResVec, Rung, Snapshot, fixed_state};
 use crate::offer_set::{self, OfferSet};
 use crate::pack::finder::{Entry, Finder, FinderKey, MISSING, OPEN, Signature};
-use crate::pack::groups::{Host, Selected, World};
+use crate::pack::groups::{Host, Selected, World, sorted_by_name, values_of};
 use crate::pack::scratch::{Growth, Scratch, Spot};
-use crate::pack::template::offering_requirement;
+use crate::pack::template::{Naming, offering_requirement};
 
 /// What is remembered per class between attempts.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Wants {
     /// The version of the state at which all rungs of a class failed.
     failed_at: Vec<Option<u64>>,
     fresh: HashMap<(PoolIdx, ReqId, u32), Option<Fresh>, FixedState>,
+    /// What machines opened for one kind of pod and pinned hold of their pool's limits.
+    pinned: HashMap<(PoolIdx, ReqId, u32), Fresh, FixedState>,
     any_limits_or_reservations: bool,
 }
 
@@ -40,6 +42,8 @@ pub(crate) struct Want {
     own: Vec<Own>,
     selected: std::rc::Rc<Selected>,
     keys: Vec<WantKey>,
+    /// A machine opened for other pods accepts no pod that a machine of its own would not.
+    steady: bool,
 }
 
 #[derive(Debug)]
@@ -49,8 +53,8 @@ struct WantKey {
     must_exist: bool,
     /// Values new machines could have, by name.
     values: std::rc::Rc<[ValueId]>,
-    /// Some catalogue says something about the key; otherwise only pools can.
-    in_catalogue: bool,
+    /// Every offering names its values of the key; otherwise only a look at a machine's offerings tells.
+    always_named: bool,
 }
 
 #[derive(Debug)]
@@ -114,6 +118,7 @@ impl Wants {
             by_class: snapshot.classes.iter().map(|class| vec![None; class.rungs.len()]).collect(),
             failed_at: vec![None; snapshot.classes.len()],
             fresh: HashMap::with_hasher(fixed_state()),
+            pinned: HashMap::with_hasher(fixed_state()),
             any_limits_or_reservations: !snapshot.reservations.is_empty()
                 || snapshot.pools.iter().any(|pool| !pool.limits.is_empty()),
         }
@@ -188,7 +193,7 @@ impl<'s> Scratch<'s> {
             snapshot,
             algebra: &mut self.algebra,
             offers: &mut self.offers,
-            templates: &self.templates,
+            templates: self.templates,
         };
         for group in &rung.groups {
             let spec = snapshot.group(*group);
@@ -247,10 +252,15 @@ impl<'s> Scratch<'s> {
                     class.tolerations,
                     rung.spare_preferred,
                 ),
-                in_catalogue: (0..snapshot.catalogues.len())
-                    .any(|at| world.offers.defines(snapshot, world.algebra, CatalogueIdx::new(at), key)),
+                always_named: (0..snapshot.catalogues.len()).all(|at| {
+                    let catalogue = CatalogueIdx::new(at);
+                    matches!(world.offers.naming(snapshot, world.algebra, catalogue, key), Naming::Every)
+                }),
             })
             .collect();
+        let steady = keys.is_empty()
+            || (keys.iter().all(|key| key.always_named)
+                && self.templates.iter().all(|template| template.min_values.is_empty()));
         let mut host_groups: Vec<(GroupIdx, bool)> = own
             .iter()
             .filter(|own| own.by_host && !matches!(own.kind, Kind::Affinity))
@@ -270,7 +280,7 @@ impl<'s> Scratch<'s> {
             inverse_hosts,
             keys: keys.iter().map(|k| k.key).collect(),
         });
-        Want { class: class_idx, rung: rung_at, finder, own, selected, keys }
+        Want { class: class_idx, rung: rung_at, finder, own, selected, keys, steady }
     }
 
     fn query(&self, want: &Want) -> Query {
@@ -349,9 +359,9 @@ impl<'s> Scratch<'s> {
         verdict
     }
 
-    /// Values of a key to try on a future machine, best first: those it lists, else those any machine could have.
-    fn choices(&self, want: &Want, query: &Query, at: usize, met: ReqId) -> Vec<ValueId> {
-        let WantKey { key, values, .. } = &want.keys[at];
+    /// Values of a key to try on a future machine, best first: those it lists, else the given ones.
+    fn choices(&self, want: &Want, query: &Query, at: usize, met: ReqId, values: &[ValueId]) -> Vec<ValueId> {
+        let WantKey { key, .. } = &want.keys[at];
         let names = self.algebra.names();
         let mut out: Vec<ValueId> = match self.algebra.machine_value(met, *key) {
             MachineValue::Defined(requirement) if !requirement.complement => {
@@ -548,6 +558,11 @@ impl<'s> Scratch<'s> {
     }
 
     fn see_new_machines(&mut self, want: &Want, finder: &mut Finder) {
+        /// Fewer machines are listed one by one.
+        const MASTER_FROM: usize = 64;
+        if finder.seen == 0 && self.machines.len() >= MASTER_FROM {
+            self.start_from_master(want, finder);
+        }
         for at in finder.seen..self.machines.len() {
             let machine = MachineIdx::new(at);
             if matches!(self.host_verdict(want, self.machine_host(machine)), HostVerdict::Never) {
@@ -557,6 +572,26 @@ impl<'s> Scratch<'s> {
             finder.machines.push(&signature, Entry { order: self.machines[at].order, place: at as u32 });
         }
         finder.seen = self.machines.len();
+    }
+
+    /// Copies the list of all machines, which is made anew only after enough has changed: its entries may be a little out of
+    /// date, like any other.
+    fn start_from_master(&mut self, want: &Want, finder: &mut Finder) {
+        const CHANGES_PER_MACHINE: u64 = 32;
+        let keys: Vec<KeyId> = want.keys.iter().map(|k| k.key).collect();
+        let mut master = std::mem::take(self.finders.master(&keys));
+        let changes = self.version - master.version;
+        if master.machines == 0 || changes > self.machines.len() as u64 / CHANGES_PER_MACHINE {
+            master.heaps = crate::pack::finder::Heaps::default();
+            for at in 0..self.machines.len() {
+                let signature = self.machine_signature(want, MachineIdx::new(at));
+                master.heaps.push(&signature, Entry { order: self.machines[at].order, place: at as u32 });
+            }
+            (master.machines, master.version) = (self.machines.len(), self.version);
+        }
+        finder.machines = master.heaps.clone();
+        finder.seen = master.machines;
+        *self.finders.master(&keys) = master;
     }
 
     fn machine_signature(&self, want: &Want, machine: MachineIdx) -> Signature {
@@ -592,7 +627,7 @@ impl<'s> Scratch<'s> {
         want.keys.iter().zip(signature).all(|(key, told)| match *told {
             MISSING => !key.must_exist,
             // Whether a value can be named is for the verdict to say.
-            OPEN if !key.in_catalogue => true,
+            OPEN if !key.always_named => true,
             OPEN => key.values.iter().any(|v| self.value_ok(want, query, key.key, *v)),
             rq => {
                 let requirement = self.algebra.requirement(RqId(rq));
@@ -600,7 +635,7 @@ impl<'s> Scratch<'s> {
                     return requirement.may_be_absent
                         || requirement.values.iter().any(|v| self.value_ok(want, query, key.key, *v));
                 }
-                !key.in_catalogue
+                !key.always_named
                     || key.values.iter().any(|v| {
                         requirement.allows(self.algebra.names(), key.key, *v)
                             && self.value_ok(want, query, key.key, *v)
@@ -655,7 +690,7 @@ impl<'s> Scratch<'s> {
                 continue;
             }
             possible = true;
-            match self.pin_and_finish(&attempt, met, &set, 0) {
+            match self.pin_and_finish(&attempt, met, &set, &set, 0) {
                 Settled::Accepts(growth) => return Verdict::Accepts(growth),
                 Settled::Reserved => return Verdict::NotNow,
                 Settled::NoOffering | Settled::Refused => {}
@@ -664,17 +699,36 @@ impl<'s> Scratch<'s> {
         if possible { Verdict::NotNow } else { Verdict::Never }
     }
 
-    /// Pins the topology keys from the `at`-th on, value by value, until offerings are left.
-    fn pin_and_finish(&mut self, attempt: &Attempt, met: ReqId, set: &[u64], at: usize) -> Settled {
+    /// Pins the topology keys from the `at`-th on, value by value, until offerings are left. `start` are the offerings before any key was
+    /// pinned.
+    fn pin_and_finish(
+        &mut self,
+        attempt: &Attempt,
+        met: ReqId,
+        start: &[u64],
+        set: &[u64],
+        at: usize,
+    ) -> Settled {
         let Some(key) = attempt.want.keys.get(at) else { return self.finish(attempt, met, set) };
         let catalogue = self.snapshot.pools[attempt.pool.at()].catalogue;
-        let in_catalogue =
-            key.in_catalogue && self.offers.defines(self.snapshot, &self.algebra, catalogue, key.key);
+        let naming = match key.always_named {
+            true => &Naming::Every,
+            false => self.offers.naming(self.snapshot, &self.algebra, catalogue, key.key),
+        };
+        let named = match naming {
+            Naming::Every => true,
+            Naming::Some(those) => offer_set::intersects(start, those),
+            Naming::None => false,
+        };
+        let some_name = matches!(naming, Naming::Some(_));
         let (fixed, can_be_named, may_be_absent) = match self.algebra.machine_value(met, key.key) {
             MachineValue::Missing => (None, false, true),
-            MachineValue::Open => (None, in_catalogue, true),
+            MachineValue::Open => (None, named, true),
+            MachineValue::Defined(requirement) if requirement.complement => {
+                (None, named, requirement.may_be_absent)
+            }
             MachineValue::Defined(requirement) => {
-                (requirement.single(), in_catalogue || !requirement.complement, requirement.may_be_absent)
+                (requirement.single(), !requirement.values.is_empty(), requirement.may_be_absent)
             }
         };
         if !can_be_named {
@@ -688,20 +742,29 @@ impl<'s> Scratch<'s> {
                             && self.groups.state(*group).owners_total > 0
                     })
             };
-            return if content {
-                self.pin_and_finish(attempt, met, set, at + 1)
-            } else {
-                Settled::NoOffering
-            };
+            if !content {
+                return Settled::NoOffering;
+            }
+            // Pinned to lacking it: a later pod must not give the label to those who were told there is none.
+            let met = if may_be_absent { self.algebra.pin_missing(met, key.key) } else { met };
+            return self.pin_and_finish(attempt, met, start, set, at + 1);
         }
         if let Some(value) = fixed {
             return if self.value_ok(attempt.want, attempt.query, key.key, value) {
-                self.pin_and_finish(attempt, met, set, at + 1)
+                self.pin_and_finish(attempt, met, start, set, at + 1)
             } else {
                 Settled::NoOffering
             };
         }
-        for value in self.choices(attempt.want, attempt.query, at, met) {
+        let values = if some_name {
+            // What only some offerings name is worth trying only if one of these can still be had.
+            let mut values = Vec::new();
+            values_of(self.snapshot, &self.algebra, catalogue, start, met, key.key, &mut values);
+            sorted_by_name(values, self.algebra.names(), key.key)
+        } else {
+            key.values.clone()
+        };
+        for value in self.choices(attempt.want, attempt.query, at, met, &values) {
             let pinned = self.algebra.pin(met, key.key, value);
             let allowed = self.offers.of(self.snapshot, &self.algebra, catalogue, pinned);
             let mut narrowed = set.to_vec();
@@ -709,7 +772,7 @@ impl<'s> Scratch<'s> {
             if offer_set::is_empty(&narrowed) {
                 continue;
             }
-            match self.pin_and_finish(attempt, pinned, &narrowed, at + 1) {
+            match self.pin_and_finish(attempt, pinned, start, &narrowed, at + 1) {
                 Settled::NoOffering => {}
                 settled => return settled,
             }
@@ -792,13 +855,10 @@ impl<'s> Scratch<'s> {
                 continue;
             }
             last = own;
-            let values = match own {
-                Some(own) => &self.algebra.requirement(own).values,
-                // No offering defines the key: the machine's own values are all there is.
-                None if !requirement.complement => &requirement.values,
-                None => continue,
+            let Some(own) = own.map(|own| self.algebra.requirement(own)).filter(|own| !own.complement) else {
+                continue;
             };
-            for value in values {
+            for value in &own.values {
                 if requirement.allows(names, key, *value) {
                     seen[value.at()] = true;
                 }
@@ -852,8 +912,7 @@ impl<'s> Scratch<'s> {
             let pool = PoolIdx::new(at);
             match self.try_pool(want, query, pool, true) {
                 Settled::Accepts(growth) => {
-                    let holds = (!self.snapshot.pools[at].limits.is_empty())
-                        .then(|| self.largest_capacity(pool, &growth.offers));
+                    let (growth, holds) = self.holds_of(want, pool, growth);
                     return Ok(Some(self.open(pod, growth, pool, holds)));
                 }
                 Settled::Reserved => return Err(Failure::Reserved),
@@ -861,6 +920,23 @@ impl<'s> Scratch<'s> {
             }
         }
         Ok(None)
+    }
+
+    /// What a new machine holds of its pool's limits. Machines alike share their offerings and are measured once.
+    fn holds_of(&mut self, want: &Want, pool: PoolIdx, mut growth: Growth) -> (Growth, Option<ResVec>) {
+        if self.snapshot.pools[pool.at()].limits.is_empty() {
+            return (growth, None);
+        }
+        let memo = (pool, growth.requirements, want.finder);
+        if let Some(known) = self.wants.pinned.get(&memo)
+            && *known.offers == *growth.offers
+        {
+            growth.offers = known.offers.clone();
+            return (growth, Some(known.largest.clone()));
+        }
+        let largest = self.largest_capacity(pool, &growth.offers);
+        self.wants.pinned.insert(memo, Fresh { offers: growth.offers.clone(), largest: largest.clone() });
+        (growth, Some(largest))
     }
 
     /// Whether a pool would launch a machine for a pod.
@@ -885,7 +961,7 @@ impl<'s> Scratch<'s> {
             let Some((set, largest)) = self.fresh(&attempt, met) else { continue };
             let set = if with_limits { self.within_limits(pool, &set, &largest) } else { Some(set) };
             let Some(set) = set else { continue };
-            match self.pin_and_finish(&attempt, met, &set, 0) {
+            match self.pin_and_finish(&attempt, met, &set, &set, 0) {
                 Settled::NoOffering | Settled::Refused => {}
                 settled => return settled,
             }
@@ -984,13 +1060,14 @@ impl<'s> Scratch<'s> {
 }
 
 impl Want {
-    /// Whether a refusal may turn into a yes without room growing: spread and affinity can.
+    /// Whether a refusal may turn into a yes without room growing: spread and affinity can, and what others open may help.
     fn may_loosen(&self) -> bool {
-        self.own.iter().any(|own| match own.kind {
-            Kind::Spread { .. } => !own.by_host,
-            Kind::Affinity => true,
-            Kind::AntiAffinity => false,
-        })
+        !self.steady
+            || self.own.iter().any(|own| match own.kind {
+                Kind::Spread { .. } => !own.by_host,
+                Kind::Affinity => true,
+                Kind::AntiAffinity => false,
+            })
     }
 }
 

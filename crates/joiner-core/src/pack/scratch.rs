@@ -15,6 +15,7 @@ use crate::offer_set::{self, OfferSet};
 use crate::pack::finder::Finders;
 use crate::pack::groups::{Groups, Host, asks_of_nodes};
 use crate::pack::place::Wants;
+use crate::pack::prepared::Prepared;
 use crate::pack::template::{OfferTable, Template};
 
 /// A machine opened in this run: the unit that is decided on. It becomes a claim, or one more replica of a group.
@@ -89,13 +90,13 @@ pub struct Scratch<'s> {
     /// Offerings by requirement.
     pub offers: OfferTable,
     /// One per pool.
-    pub templates: Vec<Template>,
+    pub templates: &'s [Template],
     /// Topology counts.
     pub groups: Groups,
     /// Free room per node, expected daemons taken off.
     pub room: Vec<ResVec>,
     /// Host ports that the daemons expected on each node take, whether they are there yet or not.
-    pub daemon_ports: Vec<std::rc::Rc<[Port]>>,
+    pub daemon_ports: &'s [std::sync::Arc<[Port]>],
     /// Pods placed on each node in this run, ports and volumes they took.
     pub on_node: Vec<NodeLoad>,
     /// Machines opened.
@@ -128,21 +129,16 @@ pub struct NodeLoad {
 
 impl<'s> Scratch<'s> {
     /// A fresh state over a snapshot.
-    pub fn new(snapshot: &'s Snapshot, options: &'s Options) -> Self {
+    pub fn new(snapshot: &'s Snapshot, prepared: &'s Prepared, options: &'s Options) -> Self {
         let mut algebra = Algebra::new(&snapshot.vocabulary);
-        let mut offers = OfferTable::default();
-        let templates: Vec<Template> = (0..snapshot.pools.len())
-            .map(|at| Template::new(snapshot, &mut algebra, &mut offers, at))
-            .collect();
         let groups = Groups::new(snapshot, &mut algebra);
-        let (room, daemon_ports) = node_room(snapshot, &mut algebra);
         Self {
             options,
-            offers,
-            templates,
+            offers: OfferTable::default(),
+            templates: &prepared.templates,
             groups,
-            room,
-            daemon_ports,
+            room: prepared.room.clone(),
+            daemon_ports: &prepared.daemon_ports,
             on_node: vec![NodeLoad::default(); snapshot.nodes.len()],
             machines: Vec::new(),
             limits: snapshot
@@ -515,48 +511,4 @@ pub struct Growth {
     pub reservations: SmallVec<[ReservationIdx; 1]>,
     /// minValues were lowered.
     pub min_values_relaxed: bool,
-}
-
-/// What the daemons expected on nodes alike need.
-struct Expected {
-    requests: ResVec,
-    ports: std::rc::Rc<[Port]>,
-}
-
-/// Per node: available less what expected daemons still lack, and the host ports those daemons take.
-fn node_room(snapshot: &Snapshot, algebra: &mut Algebra) -> (Vec<ResVec>, Vec<std::rc::Rc<[Port]>>) {
-    let nothing: std::rc::Rc<[Port]> = std::rc::Rc::from([]);
-    if snapshot.daemons.is_empty() {
-        let room = snapshot.nodes.iter().map(|node| node.available.clone()).collect();
-        return (room, vec![nothing; snapshot.nodes.len()]);
-    }
-    let mut expected: hashbrown::HashMap<(ReqId, TaintsId), Expected, crate::model::FixedState> =
-        hashbrown::HashMap::with_hasher(crate::model::fixed_state());
-    let one = |node: &crate::model::Node| {
-        let mut room = node.available.clone();
-        let wanted = expected.entry((node.labels, node.taints)).or_insert_with(|| {
-            let mut requests = ResVec::new();
-            let mut ports = Vec::new();
-            for daemon in &snapshot.daemons {
-                if algebra.tolerates(node.taints, daemon.tolerations, true)
-                    && daemon.asks.iter().any(|ask| algebra.node_accepts(node.labels, *ask))
-                {
-                    add_into(&mut requests, &daemon.requests);
-                    ports.extend(daemon.ports.iter().cloned());
-                }
-            }
-            Expected { requests, ports: ports.into() }
-        });
-        for (lane, want) in wanted.requests.iter().enumerate() {
-            let lack = (want - lane_of(&node.daemons_present, lane)).max(0);
-            if lack > 0 {
-                if room.len() <= lane {
-                    room.resize(lane + 1, 0);
-                }
-                room[lane] = room[lane].saturating_sub(lack);
-            }
-        }
-        (room, wanted.ports.clone())
-    };
-    snapshot.nodes.iter().map(one).unzip()
 }

@@ -15,7 +15,9 @@ pub struct Template {
     pub catalogue: CatalogueIdx,
     /// What a fresh machine requires.
     pub requirements: ReqId,
-    /// Offerings that can be had and hold their daemons.
+    /// Offerings that can be had.
+    pub offered: OfferSet,
+    /// Of these the ones that hold their daemons.
     pub base: OfferSet,
     /// Per offering: allocatable less daemons.
     pub room: Vec<ResVec>,
@@ -48,6 +50,11 @@ impl Template {
         let catalogue = &snapshot.catalogues[pool.catalogue.at()];
         let words = offer_set::words(catalogue.offerings.len());
         let mut base: Vec<u64> = offers.of(snapshot, algebra, pool.catalogue, pool.requirements).to_vec();
+        if algebra.items(pool.requirements).iter().any(|(_, rq)| algebra.requirement(*rq).is_empty()) {
+            // Requirements that contradict each other, perhaps on a key of which no offering speaks.
+            base.fill(0);
+        }
+        let mut offered = base.clone();
         let daemons: Vec<usize> = (0..snapshot.daemons.len())
             .filter(|at| algebra.tolerates(pool.taints, snapshot.daemons[*at].tolerations, true))
             .collect();
@@ -80,11 +87,14 @@ impl Template {
             let mut holds = offering.available;
             for lane in 0..overhead.len().max(free.len()) {
                 let (have, need) = (lane_of(&free, lane), lane_of(&overhead, lane));
-                holds &= need <= 0 || need <= have;
+                holds &= have >= 0 && (need <= 0 || need <= have);
                 if free.len() <= lane {
                     free.resize(lane + 1, 0);
                 }
                 free[lane] = have.saturating_sub(need);
+            }
+            if !offering.available {
+                offered[at / 64] &= !(1 << (at % 64));
             }
             if !holds {
                 base[at / 64] &= !(1 << (at % 64));
@@ -112,6 +122,7 @@ impl Template {
             requirements: pool.requirements,
             has_reserved,
             has_volume_limits: catalogue.types.iter().any(|t| !t.volume_limits.is_empty()),
+            offered: offered.into(),
             base: base.into(),
             room,
             overhead: overheads,
@@ -181,13 +192,24 @@ impl LaneIndex {
     }
 }
 
+/// Which offerings of a catalogue name values of a key.
+#[derive(Debug, Clone)]
+pub enum Naming {
+    /// All that can be had.
+    Every,
+    /// These: the others leave the key open, or their machines lack it.
+    Some(OfferSet),
+    /// None.
+    None,
+}
+
 /// Which offerings satisfy which requirements, looked up after the first time.
 #[derive(Debug)]
 pub struct OfferTable {
     by_set: HashMap<(CatalogueIdx, ReqId), OfferSet, FixedState>,
     by_type_set: HashMap<(CatalogueIdx, ReqId), OfferSet, FixedState>,
     by_requirement: HashMap<(CatalogueIdx, RqId), OfferSet, FixedState>,
-    defined: HashMap<(CatalogueIdx, KeyId), bool, FixedState>,
+    naming: HashMap<(CatalogueIdx, KeyId), Naming, FixedState>,
 }
 
 impl Default for OfferTable {
@@ -196,7 +218,7 @@ impl Default for OfferTable {
             by_set: HashMap::with_hasher(fixed_state()),
             by_type_set: HashMap::with_hasher(fixed_state()),
             by_requirement: HashMap::with_hasher(fixed_state()),
-            defined: HashMap::with_hasher(fixed_state()),
+            naming: HashMap::with_hasher(fixed_state()),
         }
     }
 }
@@ -254,18 +276,34 @@ impl OfferTable {
         out
     }
 
-    /// Whether types or offerings of a catalogue say anything about a key.
-    pub fn defines(
+    /// Which offerings of a catalogue name values of a key.
+    pub fn naming(
         &mut self,
         snapshot: &Snapshot,
         algebra: &Algebra,
         catalogue: CatalogueIdx,
         key: KeyId,
-    ) -> bool {
-        *self.defined.entry((catalogue, key)).or_insert_with(|| {
+    ) -> &Naming {
+        self.naming.entry((catalogue, key)).or_insert_with(|| {
             let table = &snapshot.catalogues[catalogue.at()];
-            table.types.iter().any(|t| algebra.get(t.requirements, key).is_some())
-                || table.offerings.iter().any(|o| algebra.get(o.requirements, key).is_some())
+            let mut some = offer_set::empty(offer_set::words(table.offerings.len()));
+            let mut every = true;
+            for (at, offering) in table.offerings.iter().enumerate() {
+                let own = offering_requirement(snapshot, algebra, catalogue, OfferingIdx::new(at), key);
+                let names_one = own.map(|own| algebra.requirement(own));
+                if names_one.is_some_and(|own| !own.complement && !own.values.is_empty()) {
+                    offer_set::insert(&mut some, at);
+                } else {
+                    every &= !offering.available;
+                }
+            }
+            if every {
+                Naming::Every
+            } else if offer_set::is_empty(&some) {
+                Naming::None
+            } else {
+                Naming::Some(some.into())
+            }
         })
     }
 

@@ -36,10 +36,15 @@ pub fn queue_order(snapshot: &Snapshot, by_priority: bool) -> Vec<PodIdx> {
         a_size
             .cmp(b_size)
             .then_with(|| left.uid.cmp(&right.uid))
-            .then_with(|| left.name.cmp(&right.name))
+            .then_with(|| by_namespace(&left.name).cmp(&by_namespace(&right.name)))
             .then(a.cmp(b))
     });
     keyed.into_iter().map(|(_, pod)| pod).collect()
+}
+
+/// Namespace and name apart: as one text, `shop-eu/a` would come before `shop/a`.
+fn by_namespace(name: &str) -> (&str, &str) {
+    name.split_once('/').unwrap_or(("", name))
 }
 
 /// Runs the queue until a whole turn places nothing.

@@ -203,12 +203,13 @@ fn settle<'r>(
     let mut pods = machine.pods.clone();
     pods.push(rung.original);
 
-    let pinned = pinnings(rules, requirements, &machine.choices);
+    let left = remaining(run, template, requirements, &machine.choices, &pods);
+    let pinned = pinnings(rules, requirements, &left);
     if pinned.is_empty() {
         return ordinary("topology leaves no value");
     }
     let found = pinned.into_iter().find_map(|requirements| {
-        let choices: Vec<&Choice<'_>> = remaining(run, template, &requirements, &machine.choices, &pods);
+        let choices: Vec<&Choice<'_>> = remaining(run, template, &requirements, &left, &pods);
         (!choices.is_empty()).then_some((requirements, choices))
     });
     let Some((requirements, choices)) = found else { return ordinary("no instance type is left") };

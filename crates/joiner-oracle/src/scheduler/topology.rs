@@ -201,7 +201,8 @@ fn domains(run: &Run<'_>, rung: &Rung<'_>, spread: &Spread, key: &str) -> BTreeS
         .collect();
     let Some(strict) = rung.strict_ask() else { return domains };
     for template in &run.templates {
-        if !rung.tolerates(&template.pool.taints) {
+        let contradictory = template.requirements.values().any(Requirement::is_empty);
+        if contradictory || !rung.tolerates(&template.pool.taints) {
             continue;
         }
         let Ok(requirements) = run.template_side().narrow(&template.requirements, &strict) else { continue };
@@ -332,8 +333,8 @@ pub(super) fn selects(selector: Option<&Selector>, labels: &Labels) -> bool {
 
 // --- Choosing a value on a future machine ---------------------------------------------------------------------------
 
-/// Every way to pin a machine of these requirements, in the order in which they are tried: each is the machine's
-/// requirements with one value for every key that has rules.
+/// Every way to pin a machine of these requirements with these offerings left, in the order in which they are tried:
+/// each is the machine's requirements with one value for every key that has rules.
 pub(super) fn pinnings(
     rules: &[Rule],
     requirements: &Requirements,
@@ -350,8 +351,13 @@ pub(super) fn pinnings(
             .flat_map(|so_far| {
                 values.iter().map(move |value| {
                     let mut next = so_far.clone();
-                    if let Some(value) = value {
-                        add(&mut next, key, &Requirement::exactly(value));
+                    match value {
+                        Some(value) => add(&mut next, key, &Requirement::exactly(value)),
+                        // Pinned to lacking it, if it may.
+                        None if requirements.get(key).is_none_or(|own| own.may_be_missing) => {
+                            add(&mut next, key, &Requirement::missing());
+                        }
+                        None => {}
                     }
                     next
                 })
@@ -372,7 +378,6 @@ fn values_in_order(
     let of_key: Vec<&Rule> = rules.iter().filter(|rule| rule.key == key).collect();
     let offered: BTreeSet<String> = choices
         .iter()
-        .filter(|choice| choice.intersects(requirements))
         .flat_map(|choice| match choice.values_within(requirements, key) {
             Some(values) => values.into_iter().collect(),
             None => listed(requirements.get(key)),

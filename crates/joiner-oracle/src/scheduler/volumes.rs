@@ -23,16 +23,23 @@ pub(super) fn alternatives(pod: &Pod) -> Vec<Requirements> {
     product
 }
 
-/// Whether the node can attach the pod's volumes next to those of the pods already there.
+/// Whether the node can attach the pod's volumes next to those of the pods already there. Claims that are attached
+/// already ask for nothing.
 pub(super) fn within_limits<'a>(node: &Node, present: impl Iterator<Item = &'a Pod>, pod: &'a Pod) -> bool {
-    let mut claims: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for volume in present.chain(std::iter::once(pod)).flat_map(|pod| &pod.volumes) {
-        if let Some(driver) = &volume.driver {
-            claims.entry(driver).or_default().insert(&volume.claim);
+    let claims_of = |pods: &mut dyn Iterator<Item = &'a Pod>| {
+        let mut claims: BTreeMap<&'a str, BTreeSet<&'a str>> = BTreeMap::new();
+        for volume in pods.flat_map(|pod| &pod.volumes) {
+            if let Some(driver) = &volume.driver {
+                claims.entry(driver).or_default().insert(&volume.claim);
+            }
         }
-    }
-    pod.volumes.iter().filter_map(|volume| volume.driver.as_deref()).all(|driver| {
-        let attached = claims.get(driver).map_or(0, BTreeSet::len);
-        node.volume_limits.get(driver).is_none_or(|limit| attached <= *limit as usize)
+        claims
+    };
+    let attached = claims_of(&mut present.into_iter());
+    claims_of(&mut std::iter::once(pod)).into_iter().all(|(driver, wanted)| {
+        let there = attached.get(driver).cloned().unwrap_or_default();
+        let new = wanted.difference(&there).count();
+        let limit = node.volume_limits.get(driver);
+        new == 0 || limit.is_none_or(|limit| there.len() + new <= *limit as usize)
     })
 }

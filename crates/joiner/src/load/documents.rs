@@ -4,15 +4,11 @@
 //! prints it) item by item. Either way one document is in memory at a time, and one document may not exceed
 //! [`DOCUMENT_BYTES_MAX`](super::DOCUMENT_BYTES_MAX).
 
-use std::cell::Cell;
-use std::fmt;
-use std::io::{self, BufRead, BufReader, Read};
-use std::rc::Rc;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 
-use serde::Deserializer;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::json::json;
 use super::{DOCUMENT_BYTES_MAX, Source};
 use crate::report::InputError;
 
@@ -49,17 +45,11 @@ impl<'a> Documents<'a> {
     ) -> Result<(), InputError> {
         for (at, source) in self.sources.iter().enumerate() {
             let mut count = 0;
-            let mut reader = BufReader::with_capacity(1 << 16, source.open()?);
             let name = source.name();
-            let mut counted = |document: Document| {
+            cut(source.open()?, at, &name, &mut |document| {
                 count += 1;
                 each(document)
-            };
-            match first_byte(&mut reader, &name)? {
-                Some(b'{' | b'[') => json(reader, at, &name, &mut counted)?,
-                Some(_) => yaml(reader, at, &name, &mut counted)?,
-                None => {}
-            }
+            })?;
             if count == 0 {
                 let remedy = "give a file with at least one Kubernetes object";
                 return Err(InputError::of_file(&name, "there is nothing in it", remedy));
@@ -69,29 +59,49 @@ impl<'a> Documents<'a> {
     }
 }
 
-/// The first byte that is no white space, left in the reader.
-fn first_byte(reader: &mut impl BufRead, name: &str) -> Result<Option<u8>, InputError> {
+/// Cuts one stream into documents; `name` is what complaints call it.
+pub fn cut(
+    reader: impl Read,
+    source: usize,
+    name: &str,
+    each: &mut dyn FnMut(Document) -> Result<(), InputError>,
+) -> Result<(), InputError> {
+    let mut reader = BufReader::with_capacity(1 << 16, reader);
+    let (blank, first) = first_byte(&mut reader, name)?;
+    // What was skipped is handed on: lines are counted from the start, and the first line of YAML may be indented.
+    let reader = Cursor::new(blank).chain(reader);
+    match first {
+        Some(b'{' | b'[') => json(reader, source, name, each),
+        Some(_) => yaml(reader, source, name, each),
+        None => Ok(()),
+    }
+}
+
+/// The first byte that is no white space, left in the reader, and whole buffers of white space taken out before it.
+fn first_byte(reader: &mut impl BufRead, name: &str) -> Result<(Vec<u8>, Option<u8>), InputError> {
+    let mut blank = Vec::new();
     loop {
         let buffer = reader.fill_buf().map_err(|error| read_error(name, &error))?;
         if buffer.is_empty() {
-            return Ok(None);
+            return Ok((blank, None));
         }
-        match buffer.iter().position(|b| !b.is_ascii_whitespace()) {
-            // White space before YAML matters only in its first line; a JSON document has none to lose.
-            Some(at) => return Ok(Some(buffer[at])),
+        match buffer.iter().find(|b| !b.is_ascii_whitespace()) {
+            Some(first) => return Ok((blank, Some(*first))),
+            None if blank.len() > DOCUMENT_BYTES_MAX => return Err(too_large(name, Some(1))),
             None => {
-                let blank = buffer.len();
-                reader.consume(blank);
+                blank.extend_from_slice(buffer);
+                let taken = buffer.len();
+                reader.consume(taken);
             }
         }
     }
 }
 
-fn read_error(name: &str, error: &io::Error) -> InputError {
+pub(super) fn read_error(name: &str, error: &io::Error) -> InputError {
     InputError::of_file(name, format!("it can't be read: {error}"), "check the file")
 }
 
-fn too_large(name: &str, line: Option<usize>) -> InputError {
+pub(super) fn too_large(name: &str, line: Option<usize>) -> InputError {
     InputError {
         file: name.to_owned(),
         line,
@@ -182,153 +192,19 @@ fn has_content(text: &str) -> bool {
     })
 }
 
-/// Reads a YAML document as a value.
-pub fn parse_yaml(text: &str) -> Result<Value, serde_saphyr::Error> {
-    // kubectl reads YAML 1.1: `0644` is octal.
-    serde_saphyr::from_str_with_options(text, serde_saphyr::options! { legacy_octal_numbers: true })
-}
-
-// ---- JSON ----
-
-fn json(
-    reader: impl Read,
-    source: usize,
-    name: &str,
-    each: &mut dyn FnMut(Document) -> Result<(), InputError>,
-) -> Result<(), InputError> {
-    let meter = Meter::default();
-    let reader = BufReader::with_capacity(1 << 16, Metered { inner: reader, meter: meter.clone() });
-    let mut deserializer = serde_json::Deserializer::from_reader(reader);
-    let mut failure = None;
-    let mut item = 0;
-    loop {
-        if deserializer.end().is_ok() {
-            return Ok(());
-        }
-        let mut sink = |value: Value| {
-            meter.restart();
-            let document = Document { source, line: None, item, text: None, value: Some(value) };
-            item += 1;
-            each(document).map_err(|error| failure = Some(error)).is_ok()
-        };
-        let outcome = TopLevel { sink: &mut sink }.deserialize(&mut deserializer);
-        if let Err(error) = outcome {
-            if let Some(error) = failure {
-                return Err(error);
-            }
-            if meter.exceeded() {
-                return Err(too_large(name, Some(error.line())));
-            }
-            return Err(InputError {
-                file: name.to_owned(),
-                line: Some(error.line()).filter(|line| *line > 0),
-                message: format!("this is not valid JSON: {}", without_position(&error.to_string())),
-                remedy: Some("check the file at this line".to_owned()),
-                ..InputError::default()
-            });
-        }
-    }
-}
-
-fn without_position(message: &str) -> &str {
-    message.split(" at line ").next().unwrap_or(message)
-}
-
-/// A value at the top: handed out whole, or item by item if it is a list.
-struct TopLevel<'a> {
-    sink: &'a mut dyn FnMut(Value) -> bool,
-}
-
-impl<'de> DeserializeSeed<'de> for TopLevel<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for TopLevel<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("a Kubernetes object or a list of them")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while let Some(value) = items.next_element::<Value>()? {
-            if !(self.sink)(value) {
-                return Err(serde::de::Error::custom("stopped"));
-            }
-        }
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut object = serde_json::Map::new();
-        let mut streamed = false;
-        while let Some(key) = map.next_key::<String>()? {
-            // `items` of an object that has no spec is a list's; anything else keeps it as an ordinary field.
-            if key == "items" && !object.contains_key("spec") && !object.contains_key("data") {
-                streamed = true;
-                map.next_value_seed(Items { sink: &mut *self.sink })?;
-            } else if streamed {
-                map.next_value::<IgnoredAny>()?;
-            } else {
-                object.insert(key, map.next_value()?);
-            }
-        }
-        if !streamed && !(self.sink)(Value::Object(object)) {
-            return Err(serde::de::Error::custom("stopped"));
-        }
-        Ok(())
-    }
-}
-
-struct Items<'a> {
-    sink: &'a mut dyn FnMut(Value) -> bool,
-}
-
-impl<'de> DeserializeSeed<'de> for Items<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(TopLevel { sink: self.sink })
-    }
-}
-
-/// Bytes read since the last document.
-#[derive(Clone, Default)]
-struct Meter(Rc<Cell<usize>>);
-
-impl Meter {
-    fn restart(&self) {
-        self.0.set(0);
-    }
-
-    fn exceeded(&self) -> bool {
-        self.0.get() > DOCUMENT_BYTES_MAX
-    }
-}
-
-struct Metered<R> {
-    inner: R,
-    meter: Meter,
-}
-
-impl<R: Read> Read for Metered<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.meter.exceeded() {
-            return Err(io::Error::other("document too large"));
-        }
-        let read = self.inner.read(buffer)?;
-        self.meter.0.set(self.meter.0.get() + read);
-        Ok(read)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A pipe that gives a few bytes at a time, small texts only.
+    struct Dribble<'a>(&'a [u8]);
+
+    impl Read for Dribble<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let most = if self.0.len() > 1000 { buffer.len() } else { 2.min(buffer.len()) };
+            self.0.read(&mut buffer[..most])
+        }
+    }
 
     fn cut(text: &str) -> Result<Vec<(Option<usize>, String)>, InputError> {
         let mut out = Vec::new();
@@ -341,12 +217,7 @@ mod tests {
             out.push((document.line, shown));
             Ok(())
         };
-        let mut reader = BufReader::new(text.as_bytes());
-        match first_byte(&mut reader, "f")? {
-            Some(b'{' | b'[') => json(reader, 0, "f", &mut each)?,
-            Some(_) => yaml(reader, 0, "f", &mut each)?,
-            None => {}
-        }
+        super::cut(Dribble(text.as_bytes()), 0, "f", &mut each)?;
         Ok(out)
     }
 
@@ -360,9 +231,10 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_as_kubectl_reads_them() {
-        let value = parse_yaml("mode: 0644\nflag: yes\nport: 8080").expect("well-formed");
-        assert_eq!(value, serde_json::json!({"mode": 420, "flag": true, "port": 8080}));
+    fn white_space_at_the_start_counts() {
+        let documents = cut("\n\n\n\n  a: 1\n  b: 2\n").expect("well-formed");
+        assert_eq!(documents, [(Some(1), "a: 1\n  b: 2".to_owned())]);
+        assert_eq!(cut("\n\n\n\n{\"a\":\n ]").expect_err("broken").line, Some(6));
     }
 
     #[test]

@@ -4,13 +4,13 @@ use serde_saphyr::granit_parser::{Event, Parser};
 
 /// One step of a path: a key or an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     Key(String),
     Index(usize),
 }
 
 /// Reads `spec.containers[0].image`; keys with dots in brackets: `spec.nodeSelector[a.b/c]`.
-fn steps(path: &str) -> Vec<Step> {
+pub(super) fn steps(path: &str) -> Vec<Step> {
     let mut out = Vec::new();
     let mut rest = path;
     while !rest.is_empty() {
@@ -94,20 +94,40 @@ fn enter(
         return Some(0);
     };
     let depth = frame.depth?;
-    let step = wanted.get(depth)?;
-    let (hit, line) = match (&frame.key, step) {
-        (Some((key, line)), Step::Key(name)) => (key == name, *line),
-        (Some((key, line)), Step::Index(number)) => (key == &number.to_string(), *line),
-        (None, Step::Index(number)) => (!frame.mapping && frame.index == *number, line),
-        (None, Step::Key(_)) => (false, line),
+    let rest = wanted.get(depth..)?;
+    let (taken, line) = match &frame.key {
+        Some((key, line)) => (steps_to_key(key, rest)?, *line),
+        None => {
+            let hit = !frame.mapping && rest.first() == Some(&Step::Index(frame.index));
+            (hit.then_some(1)?, line)
+        }
     };
-    if !hit {
-        return None;
+    let depth = depth + taken;
+    if best.is_none_or(|(have, _)| depth > have) {
+        *best = Some((depth, line));
     }
-    if best.is_none_or(|(have, _)| depth + 1 > have) {
-        *best = Some((depth + 1, line));
+    Some(depth)
+}
+
+/// How many steps lead to a key: one, or several if the key has dots and is not in brackets.
+pub(super) fn steps_to_key(key: &str, rest: &[Step]) -> Option<usize> {
+    let mut left = key;
+    for (at, step) in rest.iter().enumerate() {
+        let number;
+        let name = match step {
+            Step::Key(name) => name.as_str(),
+            Step::Index(index) => {
+                number = index.to_string();
+                &number
+            }
+        };
+        left = left.strip_prefix(name)?;
+        if left.is_empty() {
+            return Some(at + 1);
+        }
+        left = left.strip_prefix('.')?;
     }
-    Some(depth + 1)
+    None
 }
 
 /// A value ended: the collection around it moves on.
@@ -131,6 +151,8 @@ mod tests {
             ("spec.containers[1].resources.requests.cpu", 7),
             ("spec.containers.1.name", 5),
             ("spec.nodeSelector[a.b/c]", 9),
+            ("spec.nodeSelector.a.b/c", 9),
+            ("spec.nodeSelector.a", 8),
             ("spec.containers[1].image", 5),
             ("spec.tolerations[0]", 2),
         ] {

@@ -5,9 +5,12 @@
 //! only when there is something to complain about.
 
 pub mod documents;
+mod json;
 pub mod locate;
+mod locate_json;
 pub mod objects;
 pub mod source;
+mod yaml_value;
 
 pub use documents::{Document, Documents};
 pub use objects::{Object, Reading, read_object};

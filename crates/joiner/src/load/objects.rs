@@ -2,11 +2,11 @@
 
 use std::sync::Mutex;
 
-use joiner_manifest::Fault;
+use joiner_manifest::{Fault, one_line};
 pub use joiner_manifest::{Object, name_of};
 use serde_json::Value;
 
-use super::{Document, locate};
+use super::{Document, locate, locate_json, yaml_value};
 use crate::cli::Validate;
 use crate::report::InputError;
 
@@ -61,18 +61,19 @@ pub fn read_object(file: &str, document: &Document, reading: &Reading) -> Result
     };
     let shape = joiner_manifest::shape(value);
     let find_unknown = reading.validate != Validate::Ignore && !reading.is_known(shape);
-    let read = joiner_manifest::read(value, find_unknown).map_err(|fault| at.complaint(fault))?;
+    let read =
+        joiner_manifest::read(value, find_unknown).map_err(|fault| at.complaint(fault, Care::Thorough))?;
     let mut notes = Vec::new();
     for (object, note) in read.notes {
         let line = at.line(&note.path).map_or(String::new(), |line| format!(":{line}"));
-        notes.push(format!("{file}{line}: {object}: {note}"));
+        notes.push(format!("{file}{line}: {object}: {}", note.to_string().replace(char::is_control, " ")));
     }
     match read.unknown {
         Some(mut fault) if reading.validate == Validate::Strict => {
             fault.remedy.push_str(", or pass --validate=warn to go on without it");
-            return Err(at.complaint(fault));
+            return Err(at.complaint(fault, Care::Thorough));
         }
-        Some(fault) => notes.push(at.complaint(fault).to_string()),
+        Some(fault) => notes.push(at.complaint(fault, Care::Quick).to_string()),
         None if find_unknown => reading.remember(shape),
         None => {}
     }
@@ -84,7 +85,7 @@ pub fn read_value(file: &str, document: &Document) -> Result<Value, InputError> 
     match (&document.value, &document.text) {
         (Some(value), _) => Ok(value.clone()),
         (None, Some(text)) => {
-            super::documents::parse_yaml(text).map_err(|error| Place { file, document }.yaml_error(&error))
+            yaml_value::parse_yaml(text).map_err(|error| Place { file, document }.yaml_error(&error))
         }
         (None, None) => Ok(Value::Null),
     }
@@ -102,8 +103,17 @@ impl Place<'_> {
         Some(start + locate::line_of(text, path)?.saturating_sub(1))
     }
 
-    fn complaint(&self, fault: Fault) -> InputError {
-        let line = self.line(&fault.path);
+    fn complaint(&self, fault: Fault, care: Care) -> InputError {
+        let dot = if fault.within.is_empty() || fault.path.is_empty() || fault.path.starts_with('[') {
+            ""
+        } else {
+            "."
+        };
+        let path = format!("{}{dot}{}", fault.within, fault.path);
+        let line = match (&self.document.text, care) {
+            (None, Care::Thorough) => locate_json::line_in_file(self.file, self.document.item, &path),
+            _ => self.line(&path),
+        };
         // Without a line the number of the item has to do.
         let file = match line {
             None if self.document.text.is_none() => {
@@ -114,10 +124,10 @@ impl Place<'_> {
         InputError {
             file,
             line,
-            object: Some(fault.object).filter(|object| !object.is_empty()),
-            path: Some(fault.path).filter(|path| !path.is_empty()),
+            object: Some(one_line(&fault.object)).filter(|object| !object.is_empty()),
+            path: Some(one_line(&fault.path)).filter(|path| !path.is_empty()),
             value: fault.value,
-            message: fault.message,
+            message: one_line(&fault.message),
             remedy: Some(fault.remedy),
         }
     }
@@ -125,21 +135,30 @@ impl Place<'_> {
     fn yaml_error(&self, error: &serde_saphyr::Error) -> InputError {
         let start = self.document.line.unwrap_or(1);
         let line = error.location().map(|location| start + (location.line() as usize).saturating_sub(1));
-        let text = error.without_snippet().to_string();
-        let message = text.lines().next().unwrap_or("unreadable").to_owned();
-        let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
+        let (message, remedy) = yaml_value::told(error);
         InputError {
             file: self.file.to_owned(),
             line,
-            message: format!("this is not valid YAML: {message}"),
-            remedy: Some("check indentation and quoting at this line".to_owned()),
+            message,
+            remedy: Some(remedy.to_owned()),
             ..InputError::default()
         }
     }
 }
 
+/// How hard to look for a line: reading a JSON file again is fine before giving up, not for every remark.
+#[derive(Clone, Copy)]
+enum Care {
+    Quick,
+    Thorough,
+}
+
 /// The complaint of a deeper layer, with its place in the file.
 pub fn place_problem(file: &str, document: &Document, problem: joiner_state::Problem) -> InputError {
     let joiner_state::Problem { object, path, value, message, remedy } = problem;
-    Place { file, document }.complaint(Fault { object, path, value: Some(value), message, remedy })
+    // Which object of a list it was is known by its name only.
+    let value_read = read_value(file, document).ok();
+    let within = value_read.and_then(|value| joiner_manifest::place_in(&value, &object)).unwrap_or_default();
+    let fault = Fault { object, within, path, value: Some(value), message, remedy };
+    Place { file, document }.complaint(fault, Care::Thorough)
 }

@@ -10,6 +10,7 @@ pub use intake::{Intake, default_pool};
 
 use std::time::Duration;
 
+use joiner_core::bound::DEFAULT_WORK;
 use joiner_core::decide::{self, Options};
 use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
@@ -17,9 +18,6 @@ use joiner_core::model::ids::PodIdx;
 use crate::cli::{Catalog, MinValuesPolicy, Output, Packing, PlanArgs};
 use crate::report::InputError;
 use crate::{FINDINGS, FINE, Streams, load};
-
-/// Work the lower bound may cost: a few tenths of a second at most.
-const BOUND_WORK: u64 = 400_000_000;
 
 /// Runs the command.
 pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
@@ -97,7 +95,7 @@ fn options(arguments: &PlanArgs) -> Options {
             MinValuesPolicy::BestEffort => decide::MinValuesPolicy::BestEffort,
         },
         reserved: decide::ReservedMode::Strict,
-        bound_work: if arguments.no_lower_bound { 0 } else { BOUND_WORK },
+        bound_work: if arguments.no_lower_bound { 0 } else { DEFAULT_WORK },
     }
 }
 
