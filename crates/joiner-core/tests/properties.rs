@@ -26,10 +26,10 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-/// So many cases, or as many as `PROPTEST_CASES` says.
+/// So many cases, or more if `PROPTEST_CASES` says so.
 fn cases(usual: u32) -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
-    ProptestConfig { cases: asked.unwrap_or(usual), failure_persistence: None, ..ProptestConfig::default() }
+    let asked = ProptestConfig::default();
+    ProptestConfig { cases: asked.cases.max(usual), failure_persistence: None, ..asked }
 }
 
 // ---- requirements, value by value ----
@@ -1066,7 +1066,8 @@ fn a_refusal_is_forgotten_with_the_excursion() {
         pods: vec![0, 0],
     });
     let options = Options::default();
-    let mut scratch = Scratch::new(&snapshot, &options);
+    let prepared = joiner_core::pack::prepared::Prepared::new(&snapshot);
+    let mut scratch = Scratch::new(&snapshot, &prepared, &options);
     let mark = scratch.mark();
     assert_eq!(scratch.place(PodIdx(0)), Ok((Spot::Node(NodeIdx(0)), 0)));
     assert_eq!(scratch.place(PodIdx(1)), Err(Failure::Refused));

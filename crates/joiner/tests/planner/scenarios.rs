@@ -66,7 +66,9 @@ fn run(scenario: &Scenario, path: &Path) -> Result<Value, String> {
         let text = serde_json::to_string(&options["instanceTypes"]).expect("writable");
         Some(Catalogue::from_text("instance-types.json", &text).map_err(|error| error.to_string())?)
     };
-    let result = support::plan_files(&arguments, catalogue);
+    let result = support::plan_files(&arguments, catalogue)
+        // The folder's name differs from run to run.
+        .map_err(|error| error.replace(&format!("{}/", folder.display()), ""));
     let _ = std::fs::remove_file(manifest);
     result
 }
