@@ -241,7 +241,24 @@ pub(crate) fn lower_bound(scratch: &mut Scratch, plan: &Plan, work: u64) -> Opti
             })
             .map(|group| group.0)
             .collect();
-        demands.push(Demand { count: *count, requests: class.requests.to_vec(), offers: usable, exclusive });
+        let exclusive: Vec<u32> = exclusive;
+        // Many classes differ only in what a bound does not see; their lists of offerings are long.
+        let alike = demands.iter_mut().find(|demand: &&mut Demand| {
+            demand.requests[..] == class.requests[..]
+                && demand.exclusive == exclusive
+                && demand.offers == usable
+        });
+        match alike {
+            Some(demand) => demand.count += count,
+            None => {
+                demands.push(Demand {
+                    count: *count,
+                    requests: class.requests.to_vec(),
+                    offers: usable,
+                    exclusive,
+                });
+            }
+        }
     }
     if demands.is_empty() {
         return Some(0.0);
