@@ -387,7 +387,7 @@ impl<'s> Scratch<'s> {
                 let empty = !want.selected.peers.iter().any(|group| {
                     self.snapshot.group(*group).key() == *key && self.groups.count(*group, *value) > 0
                 });
-                (spread, empty)
+                (spread, empty, self.pinned_machines(*key, *value))
             });
         }
         out

@@ -4,13 +4,14 @@
 //! [`Scratch::mark`] and [`Scratch::rollback`] every change leaves an entry that takes it back, so a "what if" costs what it changes,
 //! not what the cluster holds. Without a mark nothing is logged.
 
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::algebra::Algebra;
 use crate::decide::Options;
 use crate::model::ids::*;
 use crate::model::resources::{add_into, lane_of, max_into, sub_into};
-use crate::model::{Port, ResVec, Snapshot};
+use crate::model::{FixedState, Port, ResVec, Snapshot, fixed_state};
 use crate::offer_set::{self, OfferSet};
 use crate::pack::finder::Finders;
 use crate::pack::groups::{Groups, Host, asks_of_nodes};
@@ -111,6 +112,8 @@ pub struct Scratch<'s> {
     pub work: u64,
     pub(crate) wants: Wants,
     pub(crate) finders: Finders,
+    /// Machines per value of the keys that topology groups look at.
+    pinned: HashMap<(KeyId, ValueId), i32, FixedState>,
     clock: i64,
     marks: usize,
     log: Vec<Undo>,
@@ -151,6 +154,7 @@ impl<'s> Scratch<'s> {
             work: 0,
             wants: Wants::new(snapshot),
             finders: Finders::default(),
+            pinned: HashMap::with_hasher(fixed_state()),
             clock: 0,
             marks: 0,
             log: Vec::new(),
@@ -215,9 +219,15 @@ impl<'s> Scratch<'s> {
                 load.volumes.truncate(volumes);
             }
             Undo::MachineOpened => {
-                self.machines.pop();
+                if let Some(machine) = self.machines.pop() {
+                    self.count_pins(None, machine.requirements, -1);
+                }
             }
-            Undo::MachineGrown { machine, old } => self.machines[machine.at()] = *old,
+            Undo::MachineGrown { machine, old } => {
+                let grown = std::mem::replace(&mut self.machines[machine.at()], *old);
+                let before = self.machines[machine.at()].requirements;
+                self.count_pins(Some(before), grown.requirements, -1);
+            }
             Undo::MachineHolds { machine, old, stale } => {
                 let machine = &mut self.machines[machine.at()];
                 (machine.holds, machine.holds_stale) = (old, stale);
@@ -317,6 +327,7 @@ impl<'s> Scratch<'s> {
             min_values_relaxed: growth.min_values_relaxed,
         });
         self.note(|| Undo::MachineOpened);
+        self.count_pins(None, self.machines[at.at()].requirements, 1);
         if let Some(holds) = holds {
             self.take_from_limits(pool, &holds, true);
             self.machines[at.at()].holds = holds;
@@ -353,11 +364,28 @@ impl<'s> Scratch<'s> {
         row.pods.push(pod);
         self.hold_reservations(machine, growth.reservations);
         if before != growth.requirements {
+            self.count_pins(Some(before), growth.requirements, 1);
             self.forget_filtered_out(machine, before, others);
             self.count_newly_pinned(machine, before, others);
         }
         self.count_on_machine(pod, machine);
         self.version += 1;
+    }
+
+    /// How many machines of this run have come down to a value of a key.
+    pub(crate) fn pinned_machines(&self, key: KeyId, value: ValueId) -> i32 {
+        self.pinned.get(&(key, value)).copied().unwrap_or(0)
+    }
+
+    /// A machine narrowed: counts it at the values it has come down to.
+    fn count_pins(&mut self, before: Option<ReqId>, after: ReqId, by: i32) {
+        for key in &self.groups.keys {
+            if before.is_none_or(|before| self.algebra.single(before, *key).is_none())
+                && let Some(value) = self.algebra.single(after, *key)
+            {
+                *self.pinned.entry((*key, value)).or_insert(0) += by;
+            }
+        }
     }
 
     /// A machine that narrows may drop out of a spread's node filter: its pods no longer count there.

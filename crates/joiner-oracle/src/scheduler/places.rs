@@ -204,7 +204,7 @@ fn settle<'r>(
     pods.push(rung.original);
 
     let left = remaining(run, template, requirements, &machine.choices, &pods);
-    let pinned = pinnings(rules, requirements, &left);
+    let pinned = pinnings(rules, requirements, &left, &state.machines);
     if pinned.is_empty() {
         return ordinary("topology leaves no value");
     }

@@ -339,13 +339,14 @@ pub(super) fn pinnings(
     rules: &[Rule],
     requirements: &Requirements,
     choices: &[&super::machine_types::Choice<'_>],
+    opened: &[OpenMachine<'_>],
 ) -> Vec<Requirements> {
     let keys: BTreeSet<&str> =
         rules.iter().map(|rule| rule.key.as_str()).filter(|key| *key != HOSTNAME).collect();
     let mut pinned = vec![requirements.clone()];
     // Keys by name: every later key multiplies what is there, so that the last one varies fastest.
     for key in keys {
-        let values = values_in_order(rules, requirements, choices, key);
+        let values = values_in_order(rules, requirements, choices, opened, key);
         pinned = pinned
             .iter()
             .flat_map(|so_far| {
@@ -373,6 +374,7 @@ fn values_in_order(
     rules: &[Rule],
     requirements: &Requirements,
     choices: &[&super::machine_types::Choice<'_>],
+    opened: &[OpenMachine<'_>],
     key: &str,
 ) -> Vec<Option<String>> {
     let of_key: Vec<&Rule> = rules.iter().filter(|rule| rule.key == key).collect();
@@ -400,7 +402,10 @@ fn values_in_order(
             .collect();
         let occupied =
             of_key.iter().any(|rule| matches!(rule.demand, Demand::Selected) && rule.count(value) > 0);
-        (spread, !occupied, value.clone())
+        let is_there = |machine: &&OpenMachine<'_>| {
+            machine.requirements.get(key).and_then(Requirement::single_value) == Some(value)
+        };
+        (spread, !occupied, opened.iter().filter(is_there).count(), value.clone())
     });
     valid.into_iter().map(Some).collect()
 }
