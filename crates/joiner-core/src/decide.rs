@@ -5,10 +5,11 @@ use std::rc::Rc;
 use crate::explain::{self, Reason};
 use crate::model::Snapshot;
 use crate::model::ids::{ClassIdx, PodIdx};
+use crate::pack::cheapest;
 use crate::pack::prepared::Prepared;
 use crate::pack::scratch::Scratch;
 use crate::pack::upstream::{self, Outcome};
-use crate::plan::{self, Plan, Refused};
+use crate::plan::{self, Bill, Plan, Refused};
 
 /// How to decide.
 #[derive(Debug, Clone)]
@@ -21,6 +22,18 @@ pub struct Options {
     pub reserved: ReservedMode,
     /// Work [`lower_bound`] may cost.
     pub bound_work: u64,
+    /// What a machine costs beyond its price when packings are compared, nano-dollars per hour; `None` = by the catalogue.
+    pub node_charge_nano_usd: Option<i64>,
+    /// Work [`Packing::Cheapest`] may cost beyond the original's strategy.
+    pub packing_work: PackingWork,
+    /// Where the search for a cheaper packing draws from.
+    pub seed: u64,
+    /// By what share a plan may be dearer to keep what pods only prefer.
+    pub preference_premium: f64,
+    /// The most instance types a machine lists under [`Packing::Cheapest`].
+    pub max_types: usize,
+    /// By what share of the cheapest a type that a machine lists may be dearer.
+    pub type_premium: f64,
 }
 
 impl Default for Options {
@@ -30,6 +43,12 @@ impl Default for Options {
             min_values: MinValuesPolicy::Strict,
             reserved: ReservedMode::Strict,
             bound_work: crate::bound::DEFAULT_WORK,
+            node_charge_nano_usd: None,
+            packing_work: PackingWork::default(),
+            seed: 0,
+            preference_premium: 0.1,
+            max_types: 60,
+            type_premium: 0.5,
         }
     }
 }
@@ -39,6 +58,37 @@ impl Default for Options {
 pub enum Packing {
     /// As the original packs, its defects corrected.
     Upstream,
+    /// The cheapest of several strategies, the original's among them.
+    Cheapest,
+}
+
+/// How much looking for a cheaper packing may cost: elementary steps of a few nanoseconds, never time, so equal inputs give
+/// equal plans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PackingWork {
+    /// Whatever the number of pods.
+    pub base: u64,
+    /// And for every pod.
+    pub per_pod: u64,
+}
+
+impl Default for PackingWork {
+    fn default() -> Self {
+        Self { base: 4_000_000, per_pod: 2_000 }
+    }
+}
+
+impl PackingWork {
+    /// So many times as much.
+    pub fn times(self, factor: f64) -> Self {
+        let times = |steps: u64| (steps as f64 * factor) as u64;
+        Self { base: times(self.base), per_pod: times(self.per_pod) }
+    }
+
+    /// Steps for so many pods.
+    pub fn of(self, pods: u64) -> u64 {
+        self.base.saturating_add(self.per_pod.saturating_mul(pods))
+    }
 }
 
 /// Karpenter's `--min-values-policy`.
@@ -66,14 +116,85 @@ pub fn decide(snapshot: &Snapshot, options: &Options) -> Plan {
 
 /// The same for a caller that holds what can be prepared.
 pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Options) -> Plan {
-    let mut scratch = Scratch::new(snapshot, prepared, options);
-    let mut outcome = upstream::run(&mut scratch, &upstream::queue_order(snapshot, false));
-    if limits_starve_priority(&mut scratch, &outcome) {
-        scratch = Scratch::new(snapshot, prepared, options);
-        outcome = upstream::run(&mut scratch, &upstream::queue_order(snapshot, true));
+    let mut run = Run::new(snapshot, prepared, options, false);
+    if options.packing == Packing::Upstream {
+        return run.into_plan(None);
     }
-    let refused = refusals(&mut scratch, &outcome);
-    plan::assemble(&mut scratch, outcome, refused)
+    let original = run.bill();
+    cheapest::improve(&mut run.scratch, &mut run.outcome, &run.order);
+    let plainer = without_preferences(&run, snapshot, prepared, options, original);
+    let preferences_would_cost = plainer.as_ref().map(|(_, premium)| *premium);
+    if let Some((plainer, _)) = plainer {
+        run = plainer;
+    }
+    Plan { preferences_would_cost, ..run.into_plan(Some(original)) }
+}
+
+/// The same decision with all preferences given up, if keeping them costs more than the options allow, and how much more.
+fn without_preferences<'s>(
+    kept: &Run<'s>,
+    snapshot: &'s Snapshot,
+    prepared: &'s Prepared,
+    options: &'s Options,
+    original: Bill,
+) -> Option<(Run<'s>, f64)> {
+    let has_wishes = |at: usize| snapshot.classes[at].first_without_preferences() > 0;
+    if !(0..snapshot.classes.len()).any(has_wishes) || kept.scratch.machines.is_empty() {
+        return None;
+    }
+    let mut run = Run::new(snapshot, prepared, options, true);
+    cheapest::improve(&mut run.scratch, &mut run.outcome, &run.order);
+    let places_all = (0..snapshot.pods.len())
+        .all(|at| kept.outcome.placed[at].is_none() || run.outcome.placed[at].is_some());
+    let charge = cheapest::charge_of(snapshot, options);
+    let (with, without) = (kept.bill(), run.bill());
+    let premium = with.cost(charge) / without.cost(charge) - 1.0;
+    let give_up = places_all
+        && premium > options.preference_premium
+        && without.price_nano_usd <= original.price_nano_usd;
+    give_up.then_some((run, premium))
+}
+
+/// A finished run of the queue.
+struct Run<'s> {
+    scratch: Scratch<'s>,
+    outcome: Outcome,
+    order: Vec<PodIdx>,
+    refused: Vec<Refused>,
+}
+
+impl<'s> Run<'s> {
+    fn new(
+        snapshot: &'s Snapshot,
+        prepared: &'s Prepared,
+        options: &'s Options,
+        give_up_preferences: bool,
+    ) -> Self {
+        let run = |by_priority: bool| {
+            let mut scratch = Scratch::new(snapshot, prepared, options);
+            scratch.give_up_preferences = give_up_preferences;
+            let order = upstream::queue_order(snapshot, by_priority);
+            let outcome = upstream::run(&mut scratch, &order);
+            (scratch, outcome, order)
+        };
+        let (mut scratch, mut outcome, mut order) = run(false);
+        if limits_starve_priority(&mut scratch, &outcome) {
+            (scratch, outcome, order) = run(true);
+        }
+        let refused = refusals(&mut scratch, &outcome);
+        Self { scratch, outcome, order, refused }
+    }
+
+    fn bill(&self) -> Bill {
+        Bill {
+            price_nano_usd: cheapest::price(&self.scratch, &self.scratch.machines),
+            machines: self.scratch.machines.len(),
+        }
+    }
+
+    fn into_plan(mut self, original: Option<Bill>) -> Plan {
+        plan::assemble(&mut self.scratch, self.outcome, self.refused, original)
+    }
 }
 
 /// Whether a pod was refused because of a limit while a pod of lower priority was placed.
@@ -125,14 +246,22 @@ pub fn lower_bound(snapshot: &Snapshot, options: &Options, plan: &Plan) -> Optio
 /// Where a pod went and why there, worked out by deciding again and looking on.
 pub fn explain_pod(snapshot: &Snapshot, options: &Options, pod: PodIdx) -> explain::Story {
     let prepared = Prepared::new(snapshot);
+    let plan = match options.packing {
+        Packing::Upstream => None,
+        Packing::Cheapest => Some(decide_prepared(snapshot, &prepared, options)),
+    };
     let mut by_priority = false;
     loop {
         let mut scratch = Scratch::new(snapshot, &prepared, options);
+        scratch.give_up_preferences = plan.as_ref().is_some_and(|plan| plan.preferences_would_cost.is_some());
         let order = upstream::queue_order(snapshot, by_priority);
-        let (story, outcome) = explain::follow(&mut scratch, &order, pod);
+        let (mut story, outcome) = explain::follow(&mut scratch, &order, pod);
         if !by_priority && limits_starve_priority(&mut scratch, &outcome) {
             by_priority = true;
             continue;
+        }
+        if let Some(plan) = &plan {
+            story.end_in(plan);
         }
         return story;
     }

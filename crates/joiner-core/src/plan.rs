@@ -31,6 +31,26 @@ pub struct Plan {
     pub price_nano_usd: i64,
     /// Placements tried.
     pub work: u64,
+    /// What the original's strategy would have bought, if another one was asked for.
+    pub original: Option<Bill>,
+    /// Preferences were given up because keeping them would have cost so much more, as a share of the plan's cost.
+    pub preferences_would_cost: Option<f64>,
+}
+
+/// What machines cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bill {
+    /// Cheapest price of all together, nano-dollars per hour.
+    pub price_nano_usd: i64,
+    /// How many there are.
+    pub machines: usize,
+}
+
+impl Bill {
+    /// Price and charges, nano-dollars per hour.
+    pub fn cost(self, charge: f64) -> f64 {
+        self.price_nano_usd as f64 + charge * self.machines as f64
+    }
 }
 
 /// A machine to launch: it becomes a claim, or one more replica of a group.
@@ -84,7 +104,12 @@ pub struct Refused {
 type TypesMemo = HashMap<(CatalogueIdx, OfferSet), Rc<[TypeIdx]>, FixedState>;
 
 /// Turns the state at the end of a run into a plan.
-pub(crate) fn assemble(scratch: &mut Scratch, outcome: Outcome, refused: Vec<Refused>) -> Plan {
+pub(crate) fn assemble(
+    scratch: &mut Scratch,
+    outcome: Outcome,
+    refused: Vec<Refused>,
+    original: Option<Bill>,
+) -> Plan {
     let snapshot = scratch.snapshot;
     let mut numbers = vec![0usize; snapshot.pools.len()];
     let mut types_of: TypesMemo = HashMap::with_hasher(fixed_state());
@@ -156,6 +181,8 @@ pub(crate) fn assemble(scratch: &mut Scratch, outcome: Outcome, refused: Vec<Ref
         refused,
         price_nano_usd,
         work: scratch.work,
+        original,
+        preferences_would_cost: None,
     }
 }
 

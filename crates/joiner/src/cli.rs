@@ -5,6 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod packing;
+
+pub use packing::{Packing, PackingArgs};
+
 /// What `joiner` alone prints.
 pub const WELCOME: &str = "\
 joiner adds the machines your pods need and takes away those they don't: node autoscaling you can try, explain and trust.
@@ -90,17 +94,14 @@ pub struct PlanArgs {
     #[arg(short, long, value_enum, default_value_t = Output::Table, ignore_case = true)]
     pub output: Output,
     /// How pods are packed.
-    #[arg(long, value_enum, default_value_t = Packing::Upstream, ignore_case = true)]
-    pub packing: Packing,
+    #[command(flatten)]
+    pub packing: PackingArgs,
     /// Whether preferred terms and ScheduleAnyway constraints are kept as long as possible or ignored.
     #[arg(long, value_enum, default_value_t = PreferencePolicy::Respect, ignore_case = true, env = "PREFERENCE_POLICY")]
     pub preference_policy: PreferencePolicy,
     /// What happens when fewer values are there than a pool's minValues asks for.
     #[arg(long, value_enum, default_value_t = MinValuesPolicy::Strict, ignore_case = true, env = "MIN_VALUES_POLICY")]
     pub min_values_policy: MinValuesPolicy,
-    /// Seed for strategies that draw lots; `upstream` draws none, so equal input gives equal plans for every seed.
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
     /// Threads for reading manifests; 0 = one per core. The plan does not depend on it.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
@@ -292,13 +293,6 @@ pub enum Format {
     Yaml,
     /// JSON.
     Json,
-}
-
-/// Packing strategies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Packing {
-    /// As Karpenter packs, its known defects corrected.
-    Upstream,
 }
 
 /// Karpenter's preference policies.

@@ -7,6 +7,7 @@ use crate::model::resources::{fits, sum};
 use crate::offer_set;
 use crate::pack::scratch::{Scratch, Spot};
 use crate::pack::upstream::{self, Outcome};
+use crate::plan::Plan;
 
 /// Where a pod went, and what was looked at on the way.
 #[derive(Debug)]
@@ -29,6 +30,37 @@ pub struct Story {
     pub funnel: Option<Funnel>,
     /// Why there is no place, if so.
     pub reasons: Vec<Reason>,
+    /// Where it ended after the machines were divided anew.
+    pub divided: Option<Divided>,
+}
+
+/// The machine of a plan that a pod ended on.
+#[derive(Debug, Clone, Copy)]
+pub struct Divided {
+    /// Its pool.
+    pub pool: PoolIdx,
+    /// Its number within the pool.
+    pub number: usize,
+    /// The cheapest offering that holds it.
+    pub offering: OfferingIdx,
+    /// Pods on it.
+    pub pods: usize,
+    /// Types that would do.
+    pub types: usize,
+}
+
+impl Story {
+    /// Lets the story end where a plan put the pod.
+    pub(crate) fn end_in(&mut self, plan: &Plan) {
+        let machine = plan.machines.iter().find(|machine| machine.pods.contains(&self.pod));
+        self.divided = machine.map(|machine| Divided {
+            pool: machine.pool,
+            number: machine.number,
+            offering: machine.offering,
+            pods: machine.pods.len(),
+            types: machine.types.len(),
+        });
+    }
 }
 
 /// How the offerings of a pool narrowed down to those of a machine.
@@ -61,6 +93,7 @@ pub fn follow(scratch: &mut Scratch, order: &[PodIdx], pod: PodIdx) -> (Story, O
         opened: false,
         funnel: None,
         reasons: Vec::new(),
+        divided: None,
     };
     let mut machines_before = 0;
     let outcome = upstream::run_watched(scratch, order, &mut |scratch, next| {

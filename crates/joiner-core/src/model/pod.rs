@@ -50,6 +50,15 @@ pub struct PodClass {
     pub refused: Option<Box<str>>,
 }
 
+impl PodClass {
+    /// The rung on which nothing is left that the pod only prefers. Pods with a choice of required terms have none of their own:
+    /// the ladder gives up terms before preferences.
+    pub fn first_without_preferences(&self) -> usize {
+        let chooses = self.rungs.iter().any(|rung| rung.relaxed == Some(Relaxed::RequiredTerm));
+        if chooses { 0 } else { self.rungs.len().saturating_sub(1) }
+    }
+}
+
 /// One step of a pod's relaxation ladder.
 #[derive(Debug, Clone)]
 pub struct Rung {

@@ -4,6 +4,7 @@
 //! finds the next machine worth trying without looking at all of them; [`place`] tries one pod; [`upstream`] is the queue of the
 //! original. A further strategy is a further file beside `upstream`, over the same scratch.
 
+pub mod cheapest;
 pub mod finder;
 pub mod groups;
 pub mod place;

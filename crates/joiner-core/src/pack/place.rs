@@ -140,7 +140,8 @@ impl<'s> Scratch<'s> {
         if self.wants.failed_at[class_idx.at()] == Some(u64::MAX) {
             return Err(Failure::Refused);
         }
-        for rung in 0..class.rungs.len() {
+        let first = if self.give_up_preferences { class.first_without_preferences() } else { 0 };
+        for rung in first..class.rungs.len() {
             let want = self.want(class_idx, rung);
             let query = self.query(&want);
             if !self.snapshot.nodes.is_empty()
@@ -1082,4 +1083,34 @@ struct Attempt<'a> {
 fn alternatives(class: &PodClass) -> impl Iterator<Item = Option<ReqId>> + '_ {
     let none = class.volume_alternatives.is_empty().then_some(None);
     none.into_iter().chain(class.volume_alternatives.iter().copied().map(Some))
+}
+
+/// A rule among the pods of one host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HostRule {
+    /// Where the pod is, so many pods of a group may be at most, the pod itself included if it is of the group.
+    AtMost {
+        /// The group.
+        group: GroupIdx,
+        /// So many.
+        most: u32,
+    },
+    /// Where the pod is there must be a pod of a group.
+    Company {
+        /// The group.
+        group: GroupIdx,
+    },
+}
+
+impl Want {
+    /// What the pod's own constraints say about others on its host.
+    pub(crate) fn host_rules(&self) -> impl Iterator<Item = HostRule> + '_ {
+        self.own.iter().filter(|own| own.by_host).map(|own| match &own.kind {
+            Kind::Spread { max_skew, .. } => {
+                HostRule::AtMost { group: own.group, most: (*max_skew).clamp(0, i64::from(u32::MAX)) as u32 }
+            }
+            Kind::AntiAffinity => HostRule::AtMost { group: own.group, most: u32::from(own.counts_itself) },
+            Kind::Affinity => HostRule::Company { group: own.group },
+        })
+    }
 }

@@ -110,6 +110,8 @@ pub struct Scratch<'s> {
     pub version: u64,
     /// Placements tried: the work a run is charged with.
     pub work: u64,
+    /// Pods are placed without regard to what they only prefer.
+    pub give_up_preferences: bool,
     pub(crate) wants: Wants,
     pub(crate) finders: Finders,
     /// Machines per value of the keys that topology groups look at.
@@ -152,6 +154,7 @@ impl<'s> Scratch<'s> {
             reservations: snapshot.reservations.iter().map(|r| r.capacity).collect(),
             version: 0,
             work: 0,
+            give_up_preferences: false,
             wants: Wants::new(snapshot),
             finders: Finders::default(),
             pinned: HashMap::with_hasher(fixed_state()),

@@ -153,6 +153,14 @@ impl Template {
         }
     }
 
+    /// Whether no daemon of an offering uses one of these host ports.
+    pub fn ports_free(&self, offering: usize, ports: &[Port]) -> bool {
+        !self.daemon_ports.iter().any(|(taken, offerings)| {
+            offer_set::contains(offerings, offering)
+                && ports.iter().any(|port| taken.iter().any(|other| port.clashes(other)))
+        })
+    }
+
     /// The largest room in a lane over a set of offerings.
     pub fn largest_room(&self, set: &[u64], lane: usize) -> i64 {
         offer_set::iter(set).map(|at| lane_of(&self.room[at], lane)).max().unwrap_or(0)

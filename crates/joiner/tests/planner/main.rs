@@ -1,5 +1,6 @@
 //! The planner from manifests to plans: against hand-worked scenarios, against the slow reference scheduler, against the checker.
 
+mod cheapest;
 mod laws;
 mod oracle;
 mod scenarios;

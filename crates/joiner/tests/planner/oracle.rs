@@ -87,7 +87,7 @@ fn compare(seed: u64, size: Size, respect: bool, strict: bool) -> Result<(), Str
 }
 
 /// `JOINER_SEEDS=a..b` runs other seeds; a failure names the seed. `JOINER_DUMP=folder` writes the last cluster there.
-fn seeds(default: std::ops::Range<u64>) -> std::ops::Range<u64> {
+pub fn seeds(default: std::ops::Range<u64>) -> std::ops::Range<u64> {
     match std::env::var("JOINER_SEEDS") {
         Ok(text) => {
             let (from, to) = text.split_once("..").expect("JOINER_SEEDS is `from..to`");

@@ -3,13 +3,18 @@
 use clap::Parser;
 use joiner::cli::{Cli, Command, PlanArgs};
 use joiner::commands::plan::{Intake, PlanDocument};
-use joiner_core::decide::{self, MinValuesPolicy, Options};
+use joiner_core::decide;
 use joiner_provider_kwok::Catalogue;
 use serde_json::Value;
 
-/// Arguments of `plan`, as if typed.
+/// Arguments of `plan`, as if typed; packing as the reference packs unless they say otherwise.
 pub fn arguments(extra: &[&str]) -> PlanArgs {
-    let line = ["joiner", "plan", "-f", "-"].iter().chain(extra);
+    let packing = if extra.iter().any(|word| word.starts_with("--packing")) {
+        None
+    } else {
+        Some(&"--packing=upstream")
+    };
+    let line = ["joiner", "plan", "-f", "-"].iter().chain(packing).chain(extra);
     match Cli::try_parse_from(line).expect("the arguments are right").command {
         Command::Plan(arguments) => *arguments,
         other => panic!("not plan: {other:?}"),
@@ -45,11 +50,7 @@ fn finish(mut intake: Intake, arguments: &PlanArgs, catalogue: &Catalogue) -> Va
     intake.finish_notes();
     let (lowered, time) = intake.lower(catalogue);
     let snapshot = lowered.snapshot;
-    let min_values = match arguments.min_values_policy {
-        joiner::cli::MinValuesPolicy::Strict => MinValuesPolicy::Strict,
-        joiner::cli::MinValuesPolicy::BestEffort => MinValuesPolicy::BestEffort,
-    };
-    let options = Options { min_values, ..Options::default() };
+    let options = joiner::commands::plan::options(arguments);
     let plan = decide::decide(&snapshot, &options);
     let bound = if arguments.no_lower_bound { None } else { decide::lower_bound(&snapshot, &options, &plan) };
     let document = PlanDocument::new(&snapshot, &plan, bound, time);

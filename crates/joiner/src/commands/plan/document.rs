@@ -82,6 +82,15 @@ pub struct Totals {
     pub price_per_hour: f64,
     /// No packing of these pods on new nodes can cost less; null if it was not worked out.
     pub lower_bound_per_hour: Option<f64>,
+    /// What Karpenter's strategy would have paid; left out with `--packing upstream`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream_price_per_hour: Option<f64>,
+    /// How many nodes it would have launched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream_new_nodes: Option<usize>,
+    /// Preferences were given up: keeping them would have cost so many percent more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preferences_would_cost_percent: Option<f64>,
     /// Pending pods.
     pub pods: usize,
     /// Of these without a place.
@@ -132,6 +141,11 @@ impl PlanDocument {
                 lower_bound_per_hour: lower_bound
                     .map(|bound| if bound > price && bound < price * (1.0 + 1e-6) { price } else { bound })
                     .map(|bound| (bound * 1e9).round() / 1e9),
+                upstream_price_per_hour: plan.original.map(|bill| bill.price_nano_usd as f64 / 1e9),
+                upstream_new_nodes: plan.original.map(|bill| bill.machines),
+                preferences_would_cost_percent: plan
+                    .preferences_would_cost
+                    .map(|share| (share * 1000.0).round() / 10.0),
                 pods: snapshot.pods.len(),
                 unschedulable: unschedulable.len(),
             },

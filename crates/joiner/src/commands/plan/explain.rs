@@ -12,6 +12,7 @@ pub fn write(snapshot: &Snapshot, story: &Story, streams: &mut Streams) -> std::
     let name = &snapshot.pods[story.pod.at()].name;
     let (good, bad) = (show::GREEN, show::RED);
     match story.spot {
+        Some(Spot::Machine(_)) if story.divided.is_some() => divided(snapshot, story, streams)?,
         Some(Spot::Node(node)) => {
             let node = &snapshot.nodes[node.at()].name;
             writeln!(
@@ -68,6 +69,28 @@ pub fn write(snapshot: &Snapshot, story: &Story, streams: &mut Streams) -> std::
         writeln!(streams.out, "  cause          {pool}{} [{}]", reason.message, reason.code.code())?;
     }
     Ok(())
+}
+
+fn divided(snapshot: &Snapshot, story: &Story, streams: &mut Streams) -> std::io::Result<()> {
+    let Some(divided) = story.divided else { return Ok(()) };
+    let good = show::GREEN;
+    let pool = &snapshot.pools[divided.pool.at()];
+    let catalogue = &snapshot.catalogues[pool.catalogue.at()];
+    let offering = &catalogue.offerings[divided.offering.at()];
+    let company = match divided.pods {
+        1 => "alone".to_owned(),
+        n => format!("with {}", show::plural(n - 1, "other pod")),
+    };
+    writeln!(
+        streams.out,
+        "{good}Pod {} goes onto the new node {}-{}{good:#} ({} at {}/h, or one of {}), {company}: the cheapest division of all pods found.",
+        snapshot.pods[story.pod.at()].name,
+        pool.name,
+        divided.number,
+        catalogue.types[offering.instance_type.at()].name,
+        show::money(offering.price),
+        show::plural(divided.types, "type"),
+    )
 }
 
 fn tally(streams: &mut Streams, what: &str, list: &[(&str, usize)]) -> std::io::Result<()> {

@@ -15,7 +15,7 @@ use joiner_core::decide::{self, Options};
 use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
 
-use crate::cli::{Catalog, MinValuesPolicy, Output, Packing, PlanArgs};
+use crate::cli::{Catalog, MinValuesPolicy, Output, PlanArgs};
 use crate::report::InputError;
 use crate::{FINDINGS, FINE, Streams, load};
 
@@ -85,18 +85,19 @@ fn write(
     Ok(())
 }
 
-fn options(arguments: &PlanArgs) -> Options {
-    Options {
-        packing: match arguments.packing {
-            Packing::Upstream => decide::Packing::Upstream,
-        },
+/// How the core is to decide.
+pub fn options(arguments: &PlanArgs) -> Options {
+    let mut options = Options {
         min_values: match arguments.min_values_policy {
             MinValuesPolicy::Strict => decide::MinValuesPolicy::Strict,
             MinValuesPolicy::BestEffort => decide::MinValuesPolicy::BestEffort,
         },
         reserved: decide::ReservedMode::Strict,
         bound_work: if arguments.no_lower_bound { 0 } else { DEFAULT_WORK },
-    }
+        ..Options::default()
+    };
+    arguments.packing.apply(&mut options);
+    options
 }
 
 fn named_catalogue(arguments: &PlanArgs) -> anyhow::Result<Option<joiner_provider_kwok::Catalogue>> {

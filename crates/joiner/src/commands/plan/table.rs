@@ -75,7 +75,40 @@ fn verdict(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()
     }
     let time = document.timing.solve_seconds;
     let time = if time < 1.0 { format!("{:.1} ms", time * 1e3) } else { format!("{time:.2} s") };
-    writeln!(streams.out, "   {dim}solved in {time}{dim:#}")
+    writeln!(streams.out, "   {dim}solved in {time}{dim:#}")?;
+    savings(document, streams)
+}
+
+/// What the original's strategy would have paid for the same pods.
+fn savings(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()> {
+    let totals = &document.totals;
+    let (Some(price), Some(nodes)) = (totals.upstream_price_per_hour, totals.upstream_new_nodes) else {
+        return Ok(());
+    };
+    if nodes == 0 {
+        return Ok(());
+    }
+    let saved = price - totals.price_per_hour;
+    let theirs = format!("Karpenter's packing: {}, {}/h", show::plural(nodes, "node"), show::money(price));
+    let good = show::GREEN;
+    if saved > price * 1e-6 {
+        writeln!(
+            streams.out,
+            "  {theirs}   {good}saved {}/h ({}/month, {:.1} %){good:#}",
+            show::money(saved),
+            show::money(saved * HOURS_PER_MONTH),
+            saved / price * 100.0,
+        )?;
+    } else {
+        writeln!(streams.out, "  {theirs}: nothing to save")?;
+    }
+    if let Some(percent) = totals.preferences_would_cost_percent {
+        writeln!(
+            streams.out,
+            "  preferences given up: to keep them would cost {percent:.1} % more (see --preference-premium)"
+        )?;
+    }
+    Ok(())
 }
 
 fn groups(document: &PlanDocument, snapshot: &Snapshot, plan: &Plan) -> BTreeMap<GroupKey, Group> {

@@ -1,0 +1,164 @@
+//! The machines to choose from, and what every shape may use of them.
+//!
+//! A bin is an offering of a pool. Of the thousands most are never worth buying: another one costs no more, holds as
+//! much in every lane and takes the same pods.
+
+use hashbrown::HashMap;
+
+use super::task::Task;
+use crate::model::ids::*;
+use crate::model::resources::lane_of;
+use crate::model::{FixedState, ResVec, fixed_state};
+use crate::offer_set::{self, OfferSet};
+use crate::pack::scratch::Scratch;
+
+/// What can be bought.
+#[derive(Debug)]
+pub(super) struct Bin {
+    pub pool: PoolIdx,
+    pub offering: usize,
+    /// Nano-dollars per hour, without the charge per node.
+    pub price: i64,
+    /// The price and the charge per node: what bins are compared by.
+    pub cost: f64,
+    /// Room in the lanes that matter.
+    pub room: Box<[i64]>,
+    /// What it takes of its pool's limits, in their order.
+    pub counts_as: Box<[i64]>,
+    /// Shapes one of which it can hold.
+    pub shapes: Vec<u32>,
+}
+
+/// All of them, with the sizes of shapes in the lanes that matter.
+#[derive(Debug)]
+pub(super) struct Bins {
+    /// By rising price.
+    pub bins: Vec<Bin>,
+    /// Lanes of the task that some shape takes something of.
+    pub lanes: Vec<usize>,
+    /// Per shape: requests in those lanes.
+    pub sizes: Vec<Box<[i64]>>,
+    /// Per access and pool: offerings that may be used.
+    pub allowed: Vec<Vec<Option<OfferSet>>>,
+}
+
+impl Bins {
+    pub fn new(scratch: &mut Scratch, task: &Task, charge: f64) -> Self {
+        let lanes: Vec<usize> = (0..task.lanes())
+            .filter(|lane| (0..task.shapes.len()).any(|shape| task.request(shape as u32, *lane) > 0))
+            .collect();
+        let sizes: Vec<Box<[i64]>> = (0..task.shapes.len())
+            .map(|shape| lanes.iter().map(|lane| task.request(shape as u32, *lane).max(0)).collect())
+            .collect();
+        let allowed = task.accesses.iter().map(|_| Vec::new()).collect();
+        let mut found = Self { bins: Vec::new(), lanes, sizes, allowed };
+        for at in 0..scratch.snapshot.pools.len() {
+            found.add_pool(scratch, task, PoolIdx::new(at), charge);
+        }
+        found.bins.sort_by_key(|bin| (bin.price, bin.pool, bin.offering));
+        found
+    }
+
+    fn add_pool(&mut self, scratch: &mut Scratch, task: &Task, pool: PoolIdx, charge: f64) {
+        let snapshot = scratch.snapshot;
+        let row = &snapshot.pools[pool.at()];
+        for (at, access) in task.accesses.iter().enumerate() {
+            let usable = row.not_ready.is_none()
+                && access.weight == row.weight
+                && access
+                    .tolerations
+                    .iter()
+                    .all(|(t, spare)| scratch.algebra.tolerates(row.taints, *t, *spare));
+            let set = usable.then(|| {
+                let template = &scratch.templates[pool.at()];
+                let mut met = Some(template.requirements);
+                for ask in &access.asks {
+                    met = met.and_then(|met| scratch.algebra.meet(met, *ask));
+                }
+                met.map(|met| {
+                    let mut set = template.base.to_vec();
+                    let matching = scratch.offers.of(snapshot, &scratch.algebra, row.catalogue, met);
+                    offer_set::and_into(&mut set, &matching);
+                    set
+                })
+            });
+            self.allowed[at].push(set.flatten().filter(|set| !offer_set::is_empty(set)).map(OfferSet::from));
+        }
+        let catalogue = &snapshot.catalogues[row.catalogue.at()];
+        // Offerings that the same accesses may use compete with each other.
+        let mut rivals: HashMap<Vec<u32>, Vec<usize>, FixedState> = HashMap::with_hasher(fixed_state());
+        let template = &scratch.templates[pool.at()];
+        for offering in offer_set::iter(&template.base) {
+            if catalogue.offerings[offering].reservation.is_some() {
+                continue;
+            }
+            let by: Vec<u32> = (0..task.accesses.len())
+                .filter(|access| {
+                    let set = self.allowed[*access][pool.at()].as_ref();
+                    set.is_some_and(|set| offer_set::contains(set, offering))
+                })
+                .map(|access| access as u32)
+                .collect();
+            if by.is_empty() {
+                continue;
+            }
+            let room = self.room_of(scratch, task, pool, offering);
+            let counts_as = counts_as(scratch, pool, offering);
+            let price = catalogue.offerings[offering].price_nano_usd;
+            let rivals = rivals.entry(by.clone()).or_default();
+            let beaten = rivals.iter().any(|at| {
+                let other = &self.bins[*at];
+                other.price <= price
+                    && other.room.iter().zip(&room).all(|(theirs, mine)| theirs >= mine)
+                    && other.counts_as.iter().zip(&counts_as).all(|(theirs, mine)| theirs <= mine)
+            });
+            if beaten {
+                continue;
+            }
+            let shapes: Vec<u32> = (0..task.shapes.len() as u32)
+                .filter(|shape| by.binary_search(&task.shapes[*shape as usize].access).is_ok())
+                .filter(|shape| holds(&room, &self.sizes[*shape as usize]))
+                .collect();
+            if !shapes.is_empty() {
+                rivals.push(self.bins.len());
+                self.bins.push(Bin {
+                    pool,
+                    offering,
+                    price,
+                    cost: price as f64 + charge,
+                    room,
+                    counts_as,
+                    shapes,
+                });
+            }
+        }
+    }
+
+    fn room_of(&self, scratch: &Scratch, task: &Task, pool: PoolIdx, offering: usize) -> Box<[i64]> {
+        let catalogue = &scratch.snapshot.catalogues[scratch.snapshot.pools[pool.at()].catalogue.at()];
+        let room: &ResVec = &scratch.templates[pool.at()].room[offering];
+        let limits = &catalogue.types[catalogue.offerings[offering].instance_type.at()].volume_limits;
+        let volumes = |driver: &str| {
+            let limit = limits.iter().find(|(limited, _)| &**limited == driver);
+            limit.map_or(i64::MAX / 4, |(_, most)| i64::from(*most))
+        };
+        let lanes = self.lanes.iter().map(|lane| match lane.checked_sub(task.resource_lanes) {
+            Some(driver) => volumes(&task.drivers[driver]),
+            None => lane_of(room, *lane),
+        });
+        lanes.collect()
+    }
+}
+
+/// What an offering's type takes of its pool's limits.
+fn counts_as(scratch: &Scratch, pool: PoolIdx, offering: usize) -> Box<[i64]> {
+    let row = &scratch.snapshot.pools[pool.at()];
+    let catalogue = &scratch.snapshot.catalogues[row.catalogue.at()];
+    let capacity = &catalogue.types[catalogue.offerings[offering].instance_type.at()].capacity;
+    row.limits.iter().map(|limit| limit.lane.map_or(1, |lane| lane_of(capacity, lane))).collect()
+}
+
+/// Whether a size fits a room.
+pub(super) fn holds(room: &[i64], size: &[i64]) -> bool {
+    size.iter().zip(room).all(|(want, have)| *want <= 0 || want <= have)
+}

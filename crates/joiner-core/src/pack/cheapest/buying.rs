@@ -1,0 +1,138 @@
+//! Buying machines one after the other, each time the one whose pods are worth most per dollar; and learning from the result
+//! what pods are really worth.
+//!
+//! At first a pod is worth its largest share of the machine where that share costs least. A round that buys by these worths ends with
+//! machines that cost more than their pods are worth: the pods that were hard to place were valued too low. Each
+//! pod's worth then moves towards what was paid for it, and the next round looks after the dear ones earlier.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::bins::Bins;
+use super::filling::{Fill, Filler, Stock};
+use super::settle;
+use super::task::Task;
+use crate::pack::scratch::Scratch;
+
+/// How far a round moves worths towards what was paid.
+const LEARNING: f64 = 0.5;
+
+/// A machine to buy and what goes onto it.
+#[derive(Debug, Clone)]
+pub(super) struct Bought {
+    pub bin: usize,
+    pub fill: Fill,
+}
+
+/// What is left of every pool's limits.
+pub(super) type LimitsLeft = Vec<Vec<i64>>;
+
+/// What pods are worth before anything was bought, by shape.
+pub(super) fn first_worths(task: &Task, bins: &Bins) -> Vec<f64> {
+    let mut worth = vec![f64::INFINITY; task.shapes.len()];
+    for bin in &bins.bins {
+        for shape in &bin.shapes {
+            let lanes = bins.sizes[*shape as usize].iter().zip(&bin.room).filter(|(want, _)| **want > 0);
+            let share = lanes.map(|(want, room)| *want as f64 / *room as f64).fold(0.0, f64::max);
+            let known = &mut worth[*shape as usize];
+            *known = known.min(share * bin.cost);
+        }
+    }
+    // A pod that asks for nothing, or may use a free machine, still has to go somewhere.
+    let least = worth.iter().copied().filter(|worth| *worth > 0.0).fold(f64::INFINITY, f64::min);
+    let least = if least.is_finite() { least * 1e-3 } else { 1.0 };
+    worth.into_iter().map(|worth| worth.max(least)).collect()
+}
+
+/// Buys until nothing is in stock; `None` if something is left that no bin within the limits takes.
+pub(super) fn buy(
+    filler: &mut Filler,
+    scratch: &mut Scratch,
+    stock: &mut Stock,
+    limits: &mut LimitsLeft,
+    candidates: impl Iterator<Item = usize>,
+) -> Option<Vec<Bought>> {
+    let mut bought = Vec::new();
+    // Worth per dollar only falls as the stock does: an outdated figure is a ceiling.
+    let mut heap: BinaryHeap<(u64, Reverse<usize>)> = BinaryHeap::new();
+    for bin in candidates {
+        let fill = filler.best(scratch, bin, stock);
+        if !fill.takes.is_empty() {
+            heap.push((per_dollar(filler, bin, &fill), Reverse(bin)));
+        }
+    }
+    while stock.items > 0 {
+        let (_, Reverse(bin)) = heap.pop()?;
+        let most = within(limits, filler, bin);
+        if most == 0 {
+            continue;
+        }
+        let mut fill = filler.best(scratch, bin, stock);
+        settle::keep_min_values(filler, scratch, bin, &mut fill);
+        if fill.takes.is_empty() {
+            continue;
+        }
+        let now = per_dollar(filler, bin, &fill);
+        if heap.peek().is_some_and(|(next, _)| now < *next) {
+            heap.push((now, Reverse(bin)));
+            continue;
+        }
+        let times = stock.times(&fill).min(most);
+        stock.take(filler.task, &fill, times);
+        let row = &filler.bins.bins[bin];
+        for (left, one) in limits[row.pool.at()].iter_mut().zip(&row.counts_as) {
+            *left = left.saturating_sub(one.saturating_mul(i64::from(times)));
+        }
+        bought.extend((0..times).map(|_| Bought { bin, fill: fill.clone() }));
+        heap.push((now, Reverse(bin)));
+    }
+    Some(bought)
+}
+
+/// Moves worths towards what was paid.
+pub(super) fn learn(filler: &mut Filler, bought: &[Bought]) {
+    let mut paid = vec![0.0; filler.worth.len()];
+    let mut items = vec![0.0; filler.worth.len()];
+    for one in bought {
+        let kinds = || one.fill.takes.iter().map(|(kind, n)| (filler.shape_of(*kind), f64::from(*n)));
+        let worth: f64 = kinds().map(|(shape, n)| filler.worth[shape] * n).sum();
+        let rate = filler.bins.bins[one.bin].cost / worth;
+        for (shape, n) in kinds() {
+            paid[shape] += filler.worth[shape] * rate * n;
+            items[shape] += n;
+        }
+    }
+    for (worth, (paid, items)) in filler.worth.iter_mut().zip(paid.iter().zip(&items)) {
+        let learnt = *worth + LEARNING * (paid / items - *worth);
+        if learnt.is_finite() && learnt > 0.0 {
+            *worth = learnt;
+        }
+    }
+}
+
+/// Positive numbers compare as their bits do.
+fn per_dollar(filler: &Filler, bin: usize, fill: &Fill) -> u64 {
+    let cost = filler.bins.bins[bin].cost;
+    let rate = if cost > 0.0 { fill.worth / cost } else { f64::MAX };
+    rate.max(0.0).to_bits()
+}
+
+/// How many machines of a bin the limits of its pool still allow.
+fn within(limits: &LimitsLeft, filler: &Filler, bin: usize) -> u32 {
+    let row = &filler.bins.bins[bin];
+    let mut most = u32::MAX;
+    for (left, one) in limits[row.pool.at()].iter().zip(&row.counts_as) {
+        if *left < 0 || one > left {
+            return 0;
+        }
+        if *one > 0 {
+            most = most.min(u32::try_from(left / one).unwrap_or(u32::MAX));
+        }
+    }
+    most
+}
+
+/// What machines cost, the charge per node included.
+pub(super) fn cost(bins: &Bins, bought: &[Bought]) -> f64 {
+    bought.iter().map(|bought| bins.bins[bought.bin].cost).sum()
+}

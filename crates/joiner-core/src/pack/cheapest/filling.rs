@@ -1,0 +1,363 @@
+//! Filling one machine: which pods are worth most on it.
+//!
+//! Pods have a worth (what the linear program says they are worth in money). A machine is filled greedily by worth per share of the
+//! room that is left, so the lane that runs short becomes dear. The same pods in several proportions are tried; the
+//! fill worth most wins.
+
+use hashbrown::HashMap;
+
+use super::bins::{Bins, holds};
+use super::task::Task;
+use crate::model::ids::*;
+use crate::model::{FixedState, Port, fixed_state};
+use crate::offer_set;
+use crate::pack::scratch::Scratch;
+
+/// What goes onto one machine.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fill {
+    /// Kinds with their number, in order of arrival.
+    pub takes: Vec<(u32, u32)>,
+    /// What they are worth together.
+    pub worth: f64,
+}
+
+/// What is left to place.
+#[derive(Debug, Clone)]
+pub(super) struct Stock {
+    /// Per kind.
+    pub kinds: Vec<u32>,
+    /// Per shape.
+    pub shapes: Vec<u32>,
+    /// All.
+    pub items: u64,
+}
+
+impl Stock {
+    /// Everything.
+    pub fn all(task: &Task) -> Self {
+        let kinds = task.kinds.iter().map(|kind| kind.members.len() as u32).collect();
+        let shapes: Vec<u32> = task.shapes.iter().map(|shape| shape.count).collect();
+        let items = shapes.iter().map(|n| u64::from(*n)).sum();
+        Self { kinds, shapes, items }
+    }
+
+    /// Nothing.
+    pub fn none(task: &Task) -> Self {
+        Self { kinds: vec![0; task.kinds.len()], shapes: vec![0; task.shapes.len()], items: 0 }
+    }
+
+    /// Takes a fill away so many times.
+    pub fn take(&mut self, task: &Task, fill: &Fill, times: u32) {
+        for (kind, n) in &fill.takes {
+            self.kinds[*kind as usize] -= n * times;
+            self.shapes[task.kinds[*kind as usize].shape as usize] -= n * times;
+            self.items -= u64::from(n * times);
+        }
+    }
+
+    /// Puts a fill back.
+    pub fn put_back(&mut self, task: &Task, fill: &Fill) {
+        for (kind, n) in &fill.takes {
+            self.kinds[*kind as usize] += n;
+            self.shapes[task.kinds[*kind as usize].shape as usize] += n;
+            self.items += u64::from(*n);
+        }
+    }
+
+    /// How many times a fill can be taken.
+    pub fn times(&self, fill: &Fill) -> u32 {
+        fill.takes.iter().map(|(kind, n)| self.kinds[*kind as usize] / n).min().unwrap_or(0)
+    }
+}
+
+/// How the share of a pod is measured while a machine fills.
+#[derive(Debug, Clone, Copy)]
+enum Measure {
+    /// Of what is left in each lane, added up.
+    Left,
+    /// Of the whole machine, the largest lane.
+    Largest,
+    /// Of the whole machine, added up; the largest pods first among equals.
+    Whole,
+}
+
+/// Fills machines; keeps its buffers.
+pub(super) struct Filler<'t> {
+    pub task: &'t Task,
+    pub bins: &'t Bins,
+    /// Per shape: what one item is worth.
+    pub worth: Vec<f64>,
+    /// Shapes looked at: the work done.
+    pub work: u64,
+    narrowed: HashMap<(ReqId, u32), Option<ReqId>, FixedState>,
+    /// Taken of each kind in the fill under way.
+    taken: Vec<u32>,
+    candidates: Vec<Candidate>,
+    groups: Vec<GroupLoad>,
+}
+
+/// A group on the machine being filled.
+#[derive(Debug, Clone, Copy)]
+struct GroupLoad {
+    group: u32,
+    count: u32,
+    cap: u32,
+}
+
+struct Candidate {
+    shape: u32,
+    left: u32,
+    /// Kinds of the shape before this one are used up or can't come any more.
+    kind: usize,
+}
+
+impl<'t> Filler<'t> {
+    pub fn new(task: &'t Task, bins: &'t Bins, worth: Vec<f64>) -> Self {
+        Self {
+            task,
+            bins,
+            worth,
+            work: 0,
+            narrowed: HashMap::with_hasher(fixed_state()),
+            taken: vec![0; task.kinds.len()],
+            candidates: Vec::new(),
+            groups: Vec::new(),
+        }
+    }
+
+    /// The best fill of a bin from what is in stock.
+    pub fn best(&mut self, scratch: &mut Scratch, bin: usize, stock: &Stock) -> Fill {
+        let mut best = Fill::default();
+        for measure in [Measure::Left, Measure::Largest, Measure::Whole] {
+            let fill = self.fill(scratch, bin, stock, measure);
+            if fill.worth > best.worth {
+                best = fill;
+            }
+        }
+        best
+    }
+
+    fn fill(&mut self, scratch: &mut Scratch, bin_at: usize, stock: &Stock, measure: Measure) -> Fill {
+        let (task, bins) = (self.task, self.bins);
+        let bin = &bins.bins[bin_at];
+        let mut room: Vec<i64> = bin.room.to_vec();
+        let mut requirements = scratch.templates[bin.pool.at()].requirements;
+        let mut accesses: Vec<u32> = Vec::new();
+        let mut ports: Vec<&Port> = Vec::new();
+        let mut fill = Fill::default();
+        self.groups.clear();
+        self.candidates.clear();
+        self.candidates.extend(
+            bin.shapes.iter().filter(|shape| stock.shapes[**shape as usize] > 0).map(|shape| Candidate {
+                shape: *shape,
+                left: stock.shapes[*shape as usize],
+                kind: 0,
+            }),
+        );
+        self.work += bin.shapes.len() as u64;
+        let mut per_unit: Vec<f64> = vec![0.0; room.len()];
+        loop {
+            for (rate, (left, whole)) in per_unit.iter_mut().zip(room.iter().zip(&bin.room)) {
+                let of = if matches!(measure, Measure::Left) { *left } else { *whole };
+                *rate = if of > 0 { 1.0 / of as f64 } else { f64::INFINITY };
+            }
+            let mut best: Option<(f64, f64, usize)> = None;
+            let mut at = 0;
+            self.work += self.candidates.len() as u64;
+            while at < self.candidates.len() {
+                let shape = self.candidates[at].shape as usize;
+                let size = &bins.sizes[shape];
+                if !holds(&room, size) {
+                    self.candidates.swap_remove(at);
+                    continue;
+                }
+                let mut share = 0.0;
+                for (want, rate) in size.iter().zip(&per_unit) {
+                    if *want > 0 {
+                        let part = *want as f64 * rate;
+                        share = match measure {
+                            Measure::Left | Measure::Whole => share + part,
+                            Measure::Largest => f64::max(share, part),
+                        };
+                    }
+                }
+                let worth = self.worth[shape];
+                let density = if share > 0.0 { worth / share } else { f64::INFINITY };
+                // The order of candidates changes as they are dropped: equal ones go by shape.
+                let better = best.is_none_or(|(best_density, best_worth, best_at)| {
+                    let by = density.total_cmp(&best_density).then(worth.total_cmp(&best_worth));
+                    by.then(self.candidates[best_at].shape.cmp(&(shape as u32))).is_gt()
+                });
+                if better {
+                    best = Some((density, worth, at));
+                }
+                at += 1;
+            }
+            let Some((_, worth, at)) = best else { break };
+            let shape = self.candidates[at].shape;
+            let access = task.shapes[shape as usize].access;
+            let joined = if accesses.contains(&access) {
+                Some(requirements)
+            } else {
+                let catalogue = scratch.snapshot.pools[bin.pool.at()].catalogue;
+                self.narrow(scratch, requirements, access).filter(|met| {
+                    let set = scratch.offers.of(scratch.snapshot, &scratch.algebra, catalogue, *met);
+                    offer_set::contains(&set, bin.offering)
+                })
+            };
+            let Some(joined) = joined else {
+                self.candidates.swap_remove(at);
+                continue;
+            };
+            let size = &bins.sizes[shape as usize];
+            let most =
+                size.iter().zip(&room).filter(|(want, _)| **want > 0).map(|(want, have)| have / want).min();
+            let most = most.unwrap_or(i64::MAX).min(i64::from(self.candidates[at].left)) as u32;
+            let Some((kind, allowed)) = self.next_kind(scratch, bin.pool, bin.offering, stock, at, &ports)
+            else {
+                self.candidates.swap_remove(at);
+                continue;
+            };
+            // One at a time where proportions matter, in larger steps while the machine is mostly empty.
+            let n = allowed.min((most / 8).max(1));
+            if !accesses.contains(&access) {
+                accesses.push(access);
+                requirements = joined;
+            }
+            for (left, want) in room.iter_mut().zip(size) {
+                *left -= want * i64::from(n);
+            }
+            let row = &task.kinds[kind as usize];
+            for (group, cap) in &row.caps {
+                let load = self.group(*group);
+                load.cap = load.cap.min(*cap);
+            }
+            for (group, by) in &row.counted {
+                self.group(*group).count += by * n;
+            }
+            ports.extend(row.ports.iter());
+            self.taken[kind as usize] += n;
+            self.candidates[at].left -= n;
+            if self.candidates[at].left == 0 {
+                self.candidates.swap_remove(at);
+            }
+            fill.worth += worth * f64::from(n);
+            match fill.takes.iter_mut().find(|(have, _)| *have == kind) {
+                Some((_, have)) => *have += n,
+                None => fill.takes.push((kind, n)),
+            }
+        }
+        for (kind, _) in &fill.takes {
+            self.taken[*kind as usize] = 0;
+        }
+        fill
+    }
+
+    /// The shape of a kind.
+    pub fn shape_of(&self, kind: u32) -> usize {
+        self.task.kinds[kind as usize].shape as usize
+    }
+
+    fn group(&mut self, group: u32) -> &mut GroupLoad {
+        let at = match self.groups.iter().position(|load| load.group == group) {
+            Some(at) => at,
+            None => {
+                self.groups.push(GroupLoad { group, count: 0, cap: u32::MAX });
+                self.groups.len() - 1
+            }
+        };
+        &mut self.groups[at]
+    }
+
+    /// A kind of a shape that may still come, and how many of it.
+    fn next_kind(
+        &mut self,
+        scratch: &Scratch,
+        pool: PoolIdx,
+        offering: usize,
+        stock: &Stock,
+        candidate: usize,
+        ports: &[&Port],
+    ) -> Option<(u32, u32)> {
+        let kinds = &self.task.shapes[self.candidates[candidate].shape as usize].kinds;
+        // What is on a machine only grows, so a kind that can't come now can't come later.
+        while let Some(kind) = kinds.get(self.candidates[candidate].kind) {
+            let row = &self.task.kinds[*kind as usize];
+            let mut n = stock.kinds[*kind as usize] - self.taken[*kind as usize];
+            if n > 0 && !(row.counted.is_empty() && row.caps.is_empty()) {
+                n = n.min(self.group_allows(*kind));
+            }
+            if n > 0 && !row.ports.is_empty() {
+                let free = !row.ports.iter().any(|port| ports.iter().any(|taken| port.clashes(taken)))
+                    && scratch.templates[pool.at()].ports_free(offering, &row.ports);
+                n = if free { 1 } else { 0 };
+            }
+            if n > 0 {
+                return Some((*kind, n));
+            }
+            self.candidates[candidate].kind += 1;
+        }
+        None
+    }
+
+    /// How many of a kind the groups on the machine allow.
+    fn group_allows(&self, kind: u32) -> u32 {
+        let row = &self.task.kinds[kind as usize];
+        let load = |group: u32| {
+            let found = self.groups.iter().find(|load| load.group == group);
+            found.map_or((0, u32::MAX), |load| (load.count, load.cap))
+        };
+        let own_cap =
+            |group: u32| row.caps.iter().find(|(g, _)| *g == group).map_or(u32::MAX, |(_, cap)| *cap);
+        let mut most = u32::MAX;
+        for (group, by) in &row.counted {
+            let (count, cap) = load(*group);
+            let cap = cap.min(own_cap(*group));
+            most = most.min(cap.saturating_sub(count) / (*by).max(1));
+        }
+        for (group, cap) in &row.caps {
+            if !row.counted.iter().any(|(counted, _)| counted == group) && load(*group).0 > *cap {
+                return 0;
+            }
+        }
+        most
+    }
+
+    /// A machine's requirements narrowed by an access.
+    pub fn narrow(&mut self, scratch: &mut Scratch, requirements: ReqId, access: u32) -> Option<ReqId> {
+        if let Some(known) = self.narrowed.get(&(requirements, access)) {
+            return *known;
+        }
+        let mut met = Some(requirements);
+        for ask in &self.task.accesses[access as usize].asks {
+            met = met.and_then(|met| scratch.algebra.meet(met, *ask));
+        }
+        self.narrowed.insert((requirements, access), met);
+        met
+    }
+
+    /// Whether the pods of a fill may share a host: groups and host ports.
+    pub fn get_along(&mut self, fill: &Fill) -> bool {
+        self.groups.clear();
+        let mut ports: Vec<&Port> = Vec::new();
+        let task = self.task;
+        for (kind, n) in &fill.takes {
+            let row = &task.kinds[*kind as usize];
+            for _ in 0..if row.ports.is_empty() { 0 } else { *n } {
+                if row.ports.iter().any(|port| ports.iter().any(|taken| port.clashes(taken))) {
+                    return false;
+                }
+                ports.extend(&row.ports);
+            }
+            for (group, cap) in &row.caps {
+                let load = self.group(*group);
+                load.cap = load.cap.min(*cap);
+            }
+            for (group, by) in &row.counted {
+                self.group(*group).count += by * n;
+            }
+        }
+        self.groups.iter().all(|load| load.count <= load.cap)
+    }
+}

@@ -1,0 +1,114 @@
+//! Taking a few machines back and buying anew for their pods, wherever that is cheaper.
+//!
+//! The machines that cost most beyond the worth of their pods are looked at most often. Which others are taken back
+//! with them is drawn from a fixed sequence: the same task is mended the same way every time.
+
+use super::buying::{self, Bought, LimitsLeft};
+use super::filling::{Filler, Stock};
+use crate::pack::scratch::Scratch;
+
+/// Bins whose best fill is worth less than this share of what they cost are not looked at again.
+const WORTH_A_LOOK: f64 = 0.8;
+/// The most machines taken back at once.
+const MOST_AT_ONCE: u64 = 7;
+
+/// Mends until the work is used up.
+pub(super) fn mend(
+    filler: &mut Filler,
+    scratch: &mut Scratch,
+    bought: &mut Vec<Bought>,
+    limits: &mut LimitsLeft,
+    until: u64,
+) {
+    let good = good_bins(filler, scratch);
+    let mut draw = Draw(0x9e37_79b9_7f4a_7c15 ^ (scratch.options.seed << 1));
+    let mut round = 0u64;
+    let mut wasted = waste(filler, bought);
+    while filler.work < until && bought.len() > 1 {
+        round += 1;
+        let before = filler.work;
+        let chosen = choose(&wasted, &mut draw, round);
+        let mut stock = Stock::none(filler.task);
+        let mut paid = 0.0;
+        let mut left = limits.clone();
+        for at in &chosen {
+            let one = &bought[*at];
+            stock.put_back(filler.task, &one.fill);
+            let bin = &filler.bins.bins[one.bin];
+            paid += bin.cost;
+            for (left, counts) in left[bin.pool.at()].iter_mut().zip(&bin.counts_as) {
+                *left = left.saturating_add(*counts);
+            }
+        }
+        let new = buying::buy(filler, scratch, &mut stock, &mut left, good.iter().copied());
+        if let Some(new) = new
+            && cheaper(buying::cost(filler.bins, &new), paid)
+        {
+            for at in chosen.iter().rev() {
+                bought.swap_remove(*at);
+            }
+            bought.extend(new);
+            *limits = left;
+            wasted = waste(filler, bought);
+        }
+        // Whatever a round costs, it costs something.
+        filler.work += u64::from(filler.work == before);
+    }
+}
+
+/// Cheaper by more than rounding.
+pub(super) fn cheaper(new: f64, old: f64) -> bool {
+    new < old * (1.0 - 1e-9)
+}
+
+/// Machines by what they cost beyond the worth of their pods, most first.
+fn waste(filler: &Filler, bought: &[Bought]) -> Vec<usize> {
+    let beyond = |one: &Bought| {
+        let worth: f64 =
+            one.fill.takes.iter().map(|(kind, n)| filler.worth[filler.shape_of(*kind)] * f64::from(*n)).sum();
+        filler.bins.bins[one.bin].cost - worth
+    };
+    let mut order: Vec<(f64, usize)> = bought.iter().enumerate().map(|(at, one)| (beyond(one), at)).collect();
+    order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    order.into_iter().map(|(_, at)| at).collect()
+}
+
+/// A wasteful machine and some others, ascending.
+fn choose(wasted: &[usize], draw: &mut Draw, round: u64) -> Vec<usize> {
+    let all = wasted.len() as u64;
+    let mut chosen = vec![wasted[draw.below(all.min(1 + round / 2)) as usize]];
+    let size = (2 + draw.below(MOST_AT_ONCE - 1)).min(all) as usize;
+    while chosen.len() < size {
+        let from = if draw.below(2) == 0 { (all / 4).max(1) } else { all };
+        let mut at = draw.below(from);
+        while chosen.contains(&wasted[at as usize]) {
+            at = (at + 1) % all;
+        }
+        chosen.push(wasted[at as usize]);
+    }
+    chosen.sort_unstable();
+    chosen
+}
+
+/// Bins that are a good buy for some pods, were they all still there.
+fn good_bins(filler: &mut Filler, scratch: &mut Scratch) -> Vec<usize> {
+    let all = Stock::all(filler.task);
+    (0..filler.bins.bins.len())
+        .filter(|bin| {
+            let fill = filler.best(scratch, *bin, &all);
+            fill.worth >= filler.bins.bins[*bin].cost * WORTH_A_LOOK
+        })
+        .collect()
+}
+
+/// A fixed sequence of numbers (xorshift).
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end.max(1)
+    }
+}

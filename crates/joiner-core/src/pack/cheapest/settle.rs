@@ -1,0 +1,273 @@
+//! From a division of pods to machines: what each requires, and every offering that can be it.
+
+use smallvec::SmallVec;
+
+use super::buying::Bought;
+use super::filling::{Fill, Filler};
+use crate::decide::MinValuesPolicy;
+use crate::model::ids::*;
+use crate::model::resources::{add_into, lane_of};
+use crate::model::{Port, ResVec};
+use crate::offer_set;
+use crate::pack::scratch::{Machine, Scratch};
+
+/// A machine's requirements and all offerings that hold what goes onto it.
+pub(super) struct Standing {
+    requirements: ReqId,
+    requests: ResVec,
+    pub set: Vec<u64>,
+}
+
+impl Standing {
+    /// Whether the offerings have as many values as the pool wants, or need not have.
+    pub fn has_min_values(&self, scratch: &Scratch, pool: PoolIdx) -> bool {
+        scratch.options.min_values == MinValuesPolicy::BestEffort
+            || scratch.templates[pool.at()].min_values.iter().all(|key| {
+                let (have, need) = scratch.distinct_values(pool, self.requirements, &self.set, *key);
+                have >= need
+            })
+    }
+}
+
+/// What a machine of a pool is with a fill on it; `None` if there is no such machine.
+pub(super) fn standing(
+    filler: &mut Filler,
+    scratch: &mut Scratch,
+    pool: PoolIdx,
+    fill: &Fill,
+) -> Option<Standing> {
+    let task = filler.task;
+    let mut requirements = scratch.templates[pool.at()].requirements;
+    let mut requests = ResVec::new();
+    let mut ports: Vec<Port> = Vec::new();
+    for (kind, n) in &fill.takes {
+        let kind = &task.kinds[*kind as usize];
+        let shape = &task.shapes[kind.shape as usize];
+        filler.bins.allowed[shape.access as usize][pool.at()].as_ref()?;
+        requirements = filler.narrow(scratch, requirements, shape.access)?;
+        let times = |amount: &i64| amount.saturating_mul(i64::from(*n));
+        add_into(&mut requests, &shape.requests.iter().map(times).collect::<ResVec>());
+        ports.extend(kind.ports.iter().cloned());
+    }
+    let template = &scratch.templates[pool.at()];
+    let catalogue = scratch.snapshot.pools[pool.at()].catalogue;
+    let mut set = template.base.to_vec();
+    let matching = scratch.offers.of(scratch.snapshot, &scratch.algebra, catalogue, requirements);
+    offer_set::and_into(&mut set, &matching);
+    let resources = &requests[..requests.len().min(task.resource_lanes)];
+    template.keep_fitting(&mut set, resources);
+    template.remove_port_clashes(&mut set, &ports);
+    let offerings = &scratch.snapshot.catalogues[catalogue.at()];
+    if template.has_reserved || requests.len() > task.resource_lanes {
+        for at in offer_set::iter(&set.clone()) {
+            let limits = &offerings.types[offerings.offerings[at].instance_type.at()].volume_limits;
+            let over = task.drivers.iter().enumerate().any(|(driver, name)| {
+                let want = lane_of(&requests, task.resource_lanes + driver);
+                limits.iter().any(|(limited, most)| limited == name && want > i64::from(*most))
+            });
+            if over || offerings.offerings[at].reservation.is_some() {
+                set[at / 64] &= !(1 << (at % 64));
+            }
+        }
+    }
+    requests.truncate(task.resource_lanes);
+    (!offer_set::is_empty(&set)).then_some(Standing { requirements, requests, set })
+}
+
+/// Takes pods off a fill until the offerings that hold the rest have as many values as the pool wants.
+pub(super) fn keep_min_values(filler: &mut Filler, scratch: &mut Scratch, bin: usize, fill: &mut Fill) {
+    let pool = filler.bins.bins[bin].pool;
+    if scratch.templates[pool.at()].min_values.is_empty()
+        || scratch.options.min_values == MinValuesPolicy::BestEffort
+    {
+        return;
+    }
+    while !fill.takes.is_empty() {
+        let met = standing(filler, scratch, pool, fill)
+            .is_some_and(|standing| standing.has_min_values(scratch, pool));
+        if met {
+            return;
+        }
+        if let Some((kind, n)) = fill.takes.last_mut() {
+            fill.worth -= filler.worth[filler.task.kinds[*kind as usize].shape as usize];
+            *n -= 1;
+            if *n == 0 {
+                fill.takes.pop();
+            }
+        }
+    }
+}
+
+/// Turns bought machines into machines of the run. `None` if one can't be what it was bought as.
+pub(super) fn settle(
+    filler: &mut Filler,
+    scratch: &mut Scratch,
+    bought: &[Bought],
+    frozen: &[Machine],
+) -> Option<Vec<Machine>> {
+    let task = filler.task;
+    let mut next = vec![0usize; task.kinds.len()];
+    let mut machines: Vec<Machine> = Vec::with_capacity(bought.len());
+    let mut fitted: Vec<Vec<u64>> = Vec::with_capacity(bought.len());
+    for one in bought {
+        let pool = filler.bins.bins[one.bin].pool;
+        let Standing { mut requirements, requests, set } = standing(filler, scratch, pool, &one.fill)?;
+        let mut min_values_relaxed = false;
+        for key in scratch.templates[pool.at()].min_values.clone() {
+            let (have, need) = scratch.distinct_values(pool, requirements, &set, key);
+            if have < need {
+                if scratch.options.min_values == MinValuesPolicy::Strict {
+                    return None;
+                }
+                requirements = scratch.algebra.with_min_values(requirements, key, have);
+                min_values_relaxed = true;
+            }
+        }
+        let mut pods: Vec<PodIdx> = Vec::new();
+        let mut ports = Vec::new();
+        for (kind, n) in &one.fill.takes {
+            let row = &task.kinds[*kind as usize];
+            let from = next[*kind as usize];
+            next[*kind as usize] += *n as usize;
+            pods.extend(row.members[from..from + *n as usize].iter().flatten());
+            ports.extend(row.ports.iter().cloned());
+        }
+        let mut volumes = SmallVec::new();
+        for pod in &pods {
+            for volume in &scratch.snapshot.classes[scratch.snapshot.pods[pod.at()].class.at()].volumes {
+                if !volumes.iter().any(|(have, _)| *have == volume.volume) {
+                    volumes.push((volume.volume, volume.driver.clone()));
+                }
+            }
+        }
+        fitted.push(set);
+        machines.push(Machine {
+            pool,
+            requirements,
+            offers: [].into(),
+            requests,
+            order: (pods.len() as u32, 0),
+            pods,
+            ports,
+            volumes,
+            holds: ResVec::new(),
+            holds_stale: false,
+            reservations: SmallVec::new(),
+            min_values_relaxed,
+        });
+    }
+    for (machine, set) in machines.iter_mut().zip(&fitted) {
+        machine.offers = interchangeable(scratch, machine, set).into();
+    }
+    for at in 0..scratch.snapshot.pools.len() {
+        let pool = PoolIdx::new(at);
+        if !within_limits(scratch, pool, frozen.iter().chain(&machines)) {
+            keep_to_limits(filler, scratch, bought, &fitted, &mut machines, pool, frozen)?;
+        }
+    }
+    Some(machines)
+}
+
+/// Whether a pool keeps its limits, whatever type its machines turn out to be.
+fn within_limits<'m>(scratch: &Scratch, pool: PoolIdx, machines: impl Iterator<Item = &'m Machine>) -> bool {
+    let row = &scratch.snapshot.pools[pool.at()];
+    if row.limits.is_empty() {
+        return true;
+    }
+    let mut left: Vec<i64> = row.limits.iter().map(|limit| limit.most.saturating_sub(limit.used)).collect();
+    for machine in machines.filter(|machine| machine.pool == pool) {
+        let largest = scratch.largest_capacity(pool, &machine.offers);
+        for (left, limit) in left.iter_mut().zip(&row.limits) {
+            *left = left.saturating_sub(limit.lane.map_or(1, |lane| lane_of(&largest, lane)));
+        }
+    }
+    left.iter().all(|left| *left >= 0)
+}
+
+/// Narrows machines to types that, taken together, stay within the limits: what was bought does, and what is left over goes to the
+/// first machines that can use it. `None` if that leaves a machine with fewer values than its pool wants.
+fn keep_to_limits(
+    filler: &Filler,
+    scratch: &Scratch,
+    bought: &[Bought],
+    fitted: &[Vec<u64>],
+    machines: &mut [Machine],
+    pool: PoolIdx,
+    frozen: &[Machine],
+) -> Option<()> {
+    let row = &scratch.snapshot.pools[pool.at()];
+    let catalogue = &scratch.snapshot.catalogues[row.catalogue.at()];
+    let counts = |capacity: &[i64], at: usize| row.limits[at].lane.map_or(1, |lane| lane_of(capacity, lane));
+    let mut spare: Vec<i64> = row.limits.iter().map(|limit| limit.most.saturating_sub(limit.used)).collect();
+    for machine in frozen.iter().filter(|machine| machine.pool == pool) {
+        let largest = scratch.largest_capacity(pool, &machine.offers);
+        spare
+            .iter_mut()
+            .enumerate()
+            .for_each(|(at, spare)| *spare = spare.saturating_sub(counts(&largest, at)));
+    }
+    for one in bought.iter().filter(|one| filler.bins.bins[one.bin].pool == pool) {
+        let taken = &filler.bins.bins[one.bin].counts_as;
+        spare.iter_mut().zip(taken).for_each(|(spare, taken)| *spare = spare.saturating_sub(*taken));
+    }
+    for (at, machine) in machines.iter_mut().enumerate().filter(|(_, machine)| machine.pool == pool) {
+        let own = &filler.bins.bins[bought[at].bin].counts_as;
+        let mut set = fitted[at].clone();
+        for offering in offer_set::iter(&fitted[at]) {
+            let capacity = &catalogue.types[catalogue.offerings[offering].instance_type.at()].capacity;
+            let beyond = |at: usize| counts(capacity, at).saturating_sub(own[at]) > spare[at].max(0);
+            if (0..own.len()).any(beyond) {
+                set[offering / 64] &= !(1 << (offering % 64));
+            }
+        }
+        let kept = interchangeable(scratch, machine, &set);
+        let largest = scratch.largest_capacity(pool, &kept);
+        for (at, spare) in spare.iter_mut().enumerate() {
+            *spare = spare.saturating_sub(counts(&largest, at).saturating_sub(own[at]).max(0));
+        }
+        let enough = scratch.templates[pool.at()].min_values.iter().all(|key| {
+            let (have, need) = scratch.distinct_values(pool, machine.requirements, &kept, *key);
+            have >= need
+        });
+        if offer_set::is_empty(&kept) || !enough {
+            return None;
+        }
+        machine.offers = kept.into();
+    }
+    Some(())
+}
+
+/// The offerings a machine keeps: the cheapest types up to the number a provider can use, none dearer than allowed, but always as
+/// many as minValues want.
+fn interchangeable(scratch: &Scratch, machine: &Machine, set: &[u64]) -> Vec<u64> {
+    let pool = &scratch.snapshot.pools[machine.pool.at()];
+    let catalogue = &scratch.snapshot.catalogues[pool.catalogue.at()];
+    let Some(cheapest) = offer_set::first(set) else { return set.to_vec() };
+    let price = catalogue.offerings[cheapest].price_nano_usd;
+    let dearest = (price as f64 * (1.0 + scratch.options.type_premium)) as i64;
+    let keys = &scratch.templates[machine.pool.at()].min_values;
+    let mut kept = offer_set::empty(set.len());
+    let mut types: Vec<TypeIdx> = Vec::new();
+    for at in offer_set::iter(set) {
+        let offering = &catalogue.offerings[at];
+        let known = types.contains(&offering.instance_type);
+        let allowed = offering.price_nano_usd <= dearest.max(price);
+        if !allowed || (!known && types.len() >= scratch.options.max_types) {
+            let enough = keys.iter().all(|key| {
+                let (have, need) = scratch.distinct_values(machine.pool, machine.requirements, &kept, *key);
+                have >= need
+            });
+            if !allowed && enough {
+                break;
+            }
+            if enough {
+                continue;
+            }
+        }
+        if !known {
+            types.push(offering.instance_type);
+        }
+        offer_set::insert(&mut kept, at);
+    }
+    kept
+}

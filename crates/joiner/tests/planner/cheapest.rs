@@ -1,0 +1,81 @@
+//! The cheapest packing on generated clusters: the checker accepts it, it refuses no pod that the original's strategy places, and it is
+//! never dearer.
+
+use joiner_oracle::generate::{Size, cluster};
+use joiner_oracle::world::World;
+use serde_json::Value;
+
+use crate::oracle::seeds;
+use crate::support;
+
+fn refused(plan: &Value) -> Vec<&str> {
+    let list = plan["unschedulable"].as_array().expect("unschedulable");
+    list.iter().filter_map(|entry| entry["pod"].as_str()).collect()
+}
+
+fn price(plan: &Value) -> f64 {
+    plan["totals"]["pricePerHour"].as_f64().expect("a price")
+}
+
+fn judge(seed: u64, size: Size) -> Result<(f64, f64), String> {
+    let generated = cluster(seed, size);
+    let world = World::from_manifests(&generated.manifests, &generated.types)?;
+    let strict = seed % 4 != 0;
+    let plan = |packing: &str| {
+        let mut options = vec!["--no-lower-bound", "--effort=0.1", packing];
+        if seed % 3 == 0 {
+            options.push("--preference-policy=Ignore");
+        }
+        if !strict {
+            options.push("--min-values-policy=BestEffort");
+        }
+        support::plan(&generated.manifests, &generated.types, &options)
+    };
+    let (original, cheapest) = (plan("--packing=upstream")?, plan("--packing=cheapest")?);
+    let policy = joiner_oracle::checker::Policy { best_effort_min_values: !strict };
+    let violations = joiner_oracle::checker::check_with(&world, &cheapest, policy);
+    if !violations.is_empty() {
+        return Err(format!("the checker objects: {violations:?}"));
+    }
+    let before = refused(&original);
+    let lost: Vec<&str> = refused(&cheapest).into_iter().filter(|pod| !before.contains(pod)).collect();
+    if !lost.is_empty() {
+        return Err(format!("refuses what the original places: {lost:?}"));
+    }
+    if price(&cheapest) > price(&original) + 1e-9 {
+        return Err(format!("${} where the original pays ${}", price(&cheapest), price(&original)));
+    }
+    Ok((price(&cheapest), price(&original)))
+}
+
+fn run(size: Size, seeds: std::ops::Range<u64>) {
+    let mut failures = Vec::new();
+    let (mut paid, mut original) = (0.0, 0.0);
+    for seed in seeds {
+        match judge(seed, size) {
+            Ok((ours, theirs)) => {
+                paid += ours;
+                original += theirs;
+            }
+            Err(why) => failures.push(format!("seed {seed} ({size:?}): {why}")),
+        }
+    }
+    let shown = failures.iter().take(5).cloned().collect::<Vec<_>>().join("\n\n");
+    assert!(failures.is_empty(), "{} clusters fail\n\n{shown}", failures.len());
+    assert!(paid < original, "${paid} in all where the original pays ${original}");
+}
+
+#[test]
+fn is_right_and_no_dearer_on_tiny_clusters() {
+    run(Size::Tiny, seeds(0..600));
+}
+
+#[test]
+fn is_right_and_no_dearer_on_small_clusters() {
+    run(Size::Small, seeds(0..400));
+}
+
+#[test]
+fn is_right_and_no_dearer_on_large_clusters() {
+    run(Size::Large, seeds(0..6));
+}
