@@ -216,7 +216,7 @@ pub fn volume(name: &str, zone: &str) -> Value {
 }
 
 pub fn claim(name: &str, volume: &str) -> Value {
-    json!({"kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": {"volumeName": volume}})
+    json!({"kind": "PersistentVolumeClaim", "metadata": {"name": name, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": volume}})
 }
 
 pub fn uses_claim(claim: &str) -> Value {

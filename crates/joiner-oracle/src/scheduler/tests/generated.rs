@@ -7,7 +7,8 @@ use crate::generate::{Size, cluster};
 
 fn generated(seed: u64) -> World {
     let made = cluster(seed, Size::Small);
-    World::from_manifests(&made.manifests, &made.types).unwrap_or_else(|why| panic!("seed {seed}: {why}"))
+    World::from_manifests_with(&made.manifests, &made.types, made.scheduler_config.as_ref())
+        .unwrap_or_else(|why| panic!("seed {seed}: {why}"))
 }
 
 /// Both policies of each kind, by seed.
