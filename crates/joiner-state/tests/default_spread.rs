@@ -38,7 +38,7 @@ fn groups(lowered: &Lowered, name: &str) -> Vec<String> {
 
 fn owned(name: &str, api_version: &str, kind: &str, controller: bool) -> PodBuilder {
     pod(name).label("app", "web").with(
-        "/metadata/ownerReferences",
+        "metadata.ownerReferences",
         json!([{ "apiVersion": api_version, "kind": kind, "name": "web", "uid": "u", "controller": controller }]),
     )
 }
