@@ -139,7 +139,7 @@ fn checked(constraints: &[TopologySpreadConstraint], field: &str) -> Result<Vec<
             let (message, remedy) = match (least < 1, made.hard) {
                 (true, _) => ("the number of domains must be positive", "write 1 or more"),
                 (false, false) => (
-                    "minDomains needs `whenUnsatisfiable: DoNotSchedule`",
+                    "`minDomains` needs `whenUnsatisfiable: DoNotSchedule`",
                     "leave it out or write `DoNotSchedule`",
                 ),
                 (false, true) => ("", ""),

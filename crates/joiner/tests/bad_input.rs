@@ -283,7 +283,7 @@ fn kinds_nobody_knows() {
     );
     yaml(
         &POD.replace("kind: Pod", "kind: Something"),
-        "FILE:2: Something web: `kind` is `Something`: `v1` has no such kind; kinds of `v1` that matter here: Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod",
+        "FILE:2: Something web: `kind` is `Something`: `v1` has no such kind; kinds of `v1` that matter here: Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service",
     );
     yaml(
         &DEPLOYMENT.replace("apps/v1", "apps/v1beta1"),
@@ -547,7 +547,7 @@ fn numbers_of_pods() {
     );
     yaml(
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  parallelism: 2147483647\n  completions: 2147483647\n  template: {spec: {restartPolicy: Never, containers: [{name: a}]}}\n",
-        "FILE:4: Job default/a: `spec.parallelism` is `2147483647`: more than 2000000 pods; raise `--max-pods` or give fewer pods",
+        "FILE:5: Job default/a: `spec.parallelism` is `2147483647`: more than 2000000 pods; raise `--max-pods` or give fewer pods",
     );
 }
 
@@ -580,8 +580,31 @@ fn arguments_that_do_not_fit_the_input() {
         "error: `--explain` is `nothing-like-it`: there is no such pending pod in the input; pods of workloads are named \
          NAME-0, NAME-1, …, and only pending pods can be explained"
     );
-    let told = shown(&["--instance-types", "no/such/types.json"]);
-    assert!(told.starts_with("error: no/such/types.json: no such file or folder; "), "{told}");
+    assert_eq!(
+        shown(&["--instance-types", "no/such/types.json"]),
+        "error: no/such/types.json: no such file; check the path after --instance-types"
+    );
+    assert_eq!(
+        shown(&["--scheduler-config", "no/such/file.yaml"]),
+        "error: no/such/file.yaml: no such file; check the path after --scheduler-config"
+    );
+    let config = |text: &str| {
+        let path = folder.write("scheduler.yaml", text).display().to_string();
+        shown(&["--scheduler-config", &path])
+    };
+    assert_eq!(
+        config("---\na: 1\n---\nb: 2\n"),
+        "error: FOLDER/scheduler.yaml: a scheduler configuration is one document, neither none nor several; \
+         give `podTopologySpread.defaultConstraints`"
+    );
+    assert_eq!(
+        config(
+            "podTopologySpread:\n  defaultConstraints:\n    - maxSkew: 0\n      topologyKey: zone\n      whenUnsatisfiable: DoNotSchedule\n"
+        ),
+        "error: FOLDER/scheduler.yaml:3: `podTopologySpread.defaultConstraints[0].maxSkew` is `0`: \
+         the largest difference must be positive; write 1 or more"
+    );
+    assert!(config("a: {").starts_with("error: FOLDER/scheduler.yaml:"));
     let types = folder.write("types.json", "[{\"name\": \"a\", \"offerings\": []}]").display().to_string();
     let told = shown(&["--instance-types", &types]);
     assert!(

@@ -466,7 +466,7 @@ const HARMLESS: &[Harmless] = &[
     ("default spread that may be given up", |s| default_spread(s, "ScheduleAnyway")),
     ("default spread of pods that bring their own", |s| {
         default_spread(s, "DoNotSchedule");
-        s.pod_spec("Deployment", "api")["topologySpreadConstraints"] = spread("tier", "nobody");
+        s.pod_spec("Deployment", "api")["topologySpreadConstraints"] = spread(HOST, "nobody");
     }),
     ("volume labelled with its zone and another", |s| {
         s.object("PersistentVolume", "pv-db")["metadata"]["labels"] = json!({ZONE: "a__b"});
