@@ -134,11 +134,9 @@ fn template_labels() {
     ] {
         refuses(labels(json!({ key: "x" })), &format!("{at}[{key}]"), part);
     }
-    for (key, part) in [
-        ("a b", "letters, digits"),
-        ("a/b/c", "more than one slash"),
-        ("UPPER.com/a", "not a DNS domain"),
-    ] {
+    for (key, part) in
+        [("a b", "letters, digits"), ("a/b/c", "more than one slash"), ("UPPER.com/a", "not a DNS domain")]
+    {
         refuses(labels(json!({ key: "x" })), at, part);
     }
     refuses(labels(json!({ "team": "a b" })), "template.metadata.labels.team", "label value");

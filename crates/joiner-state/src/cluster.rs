@@ -38,6 +38,9 @@ impl Default for Options {
     }
 }
 
+/// A CSI driver, and how many volumes it attaches if it says so.
+pub(crate) type DriverLimit = (Box<str>, Option<u32>);
+
 /// No such row: a pod without node, owner or claims.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -111,8 +114,8 @@ pub struct Cluster {
     pub(crate) claims: BTreeMap<String, ClaimObject>,
     pub(crate) volumes: BTreeMap<String, VolumeObject>,
     pub(crate) storage_classes: BTreeMap<String, ClassObject>,
-    /// By node: the drivers that run there, and how many volumes each attaches if it says so.
-    pub(crate) volume_limits: BTreeMap<String, Vec<(Box<str>, Option<u32>)>>,
+    /// By node: the drivers that run there.
+    pub(crate) volume_limits: BTreeMap<String, Vec<DriverLimit>>,
     pub(crate) default_spread: DefaultSpread,
 }
 

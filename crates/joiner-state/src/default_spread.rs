@@ -22,11 +22,14 @@ use crate::problem::{Finding, Problem};
 #[derive(Debug, Default)]
 pub(crate) struct DefaultSpread {
     pub constraints: Vec<Spread>,
-    /// Namespace → name → selector.
-    services: BTreeMap<Box<str>, BTreeMap<Box<str>, BTreeMap<String, String>>>,
+    /// Namespace → its Services.
+    services: BTreeMap<Box<str>, Services>,
     /// `namespace/Kind/name` → what it selects by.
     controllers: BTreeMap<String, Selects>,
 }
+
+/// Name → selector.
+type Services = BTreeMap<Box<str>, BTreeMap<String, String>>;
 
 /// How a controller selects its pods.
 #[derive(Debug)]
