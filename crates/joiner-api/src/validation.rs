@@ -19,7 +19,7 @@ use crate::requirement::Operator;
 use crate::{CapacityBuffer, KwokNodeClass, NodeClaim, NodeOverlay, names, schedule};
 use fields::{Problems, RequirementsOf};
 
-pub use syntax::{label_value_fault, object_name_fault, qualified_name_fault};
+pub use syntax::{entry_path, label_value_fault, object_name_fault, qualified_name_fault};
 
 /// One thing wrong with an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

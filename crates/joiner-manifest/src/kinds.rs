@@ -4,7 +4,9 @@ use joiner_api::convert;
 use joiner_api::{CapacityBuffer, KwokNodeClass, NodeClaim, NodeOverlay, NodePool};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service,
+};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use serde_json::Value;
@@ -30,6 +32,10 @@ pub enum Object {
     Deployment(Box<Deployment>),
     /// A replica set.
     ReplicaSet(Box<ReplicaSet>),
+    /// A replication controller.
+    ReplicationController(Box<ReplicationController>),
+    /// A service.
+    Service(Box<Service>),
     /// A stateful set.
     StatefulSet(Box<StatefulSet>),
     /// A job.
@@ -232,10 +238,8 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "Event",
             "LimitRange",
             "PodTemplate",
-            "ReplicationController",
             "ResourceQuota",
             "Secret",
-            "Service",
             "ServiceAccount",
             "Binding",
             "ComponentStatus",
@@ -247,7 +251,15 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
 
 const APPS: &[&str] = &["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"];
 const BATCH: &[&str] = &["CronJob", "Job"];
-const CORE: &[&str] = &["Namespace", "Node", "PersistentVolume", "PersistentVolumeClaim", "Pod"];
+const CORE: &[&str] = &[
+    "Namespace",
+    "Node",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "Pod",
+    "ReplicationController",
+    "Service",
+];
 
 fn builtin(
     value: &Value,
@@ -262,6 +274,8 @@ fn builtin(
         ("v1", "Namespace") => Object::Namespace(typed(value, lost)?),
         ("v1", "PersistentVolume") => Object::PersistentVolume(typed(value, lost)?),
         ("v1", "PersistentVolumeClaim") => Object::PersistentVolumeClaim(typed(value, lost)?),
+        ("v1", "ReplicationController") => Object::ReplicationController(typed(value, lost)?),
+        ("v1", "Service") => Object::Service(typed(value, lost)?),
         ("apps/v1", "Deployment") => Object::Deployment(typed(value, lost)?),
         ("apps/v1", "ReplicaSet") => Object::ReplicaSet(typed(value, lost)?),
         ("apps/v1", "StatefulSet") => Object::StatefulSet(typed(value, lost)?),

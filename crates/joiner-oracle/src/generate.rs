@@ -5,7 +5,9 @@
 //! `minDomains` only with DoNotSchedule, unique constraint pairs, and so on. Names and values come from short lists on
 //! purpose: chance meetings of selectors, taints and zones are what makes the clusters worth planning.
 
+mod attachments;
 mod catalogue;
+mod default_spread;
 mod nodes;
 mod pools;
 mod random;
@@ -34,6 +36,8 @@ pub struct Generated {
     pub manifests: Vec<Value>,
     /// Instance types in the file format of the KWOK provider.
     pub types: Vec<Value>,
+    /// A scheduler configuration with default spread constraints.
+    pub scheduler_config: Option<Value>,
 }
 
 /// Zones that exist.
@@ -137,7 +141,7 @@ pub fn cluster(seed: u64, size: Size) -> Generated {
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": team}},
         }));
     }
-    let types = catalogue::types(&mut draw);
+    let mut types = catalogue::types(&mut draw);
     let pools = pools::pools(&mut draw);
     storage::classes(&mut draw);
     let daemons = workloads::daemon_sets(&mut draw);
@@ -145,7 +149,16 @@ pub fn cluster(seed: u64, size: Size) -> Generated {
         nodes::nodes(&mut draw, &pools, &types, &daemons, most_nodes);
     }
     workloads::pending(&mut draw);
-    Generated { manifests: draw.manifests, types }
+    let mut manifests = draw.manifests;
+    // Numbers of their own: what came before stays what it was.
+    let mut more = Random::new(seed ^ 0x5EED_0F0D_EFA1_7500);
+    if draw.features.volumes {
+        attachments::type_limits(&mut more, &mut types);
+        attachments::volumes(&mut more, &mut manifests);
+    }
+    attachments::closed_pools(&mut more, &mut manifests);
+    let scheduler_config = default_spread::scheduler_config(&mut more, &mut manifests);
+    Generated { manifests, types, scheduler_config }
 }
 
 /// `{"cpu": …, "memory": …}` with CPU in millicores and memory in mebibytes.
@@ -201,7 +214,9 @@ mod tests {
         let all: String = (0..300)
             .map(|seed| {
                 let made = cluster(seed, Size::Small);
-                Value::from(made.manifests).to_string() + &Value::from(made.types).to_string()
+                Value::from(made.manifests).to_string()
+                    + &Value::from(made.types).to_string()
+                    + &made.scheduler_config.unwrap_or_default().to_string()
             })
             .collect();
         for text in [
@@ -241,6 +256,12 @@ mod tests {
             "resourceClaims",
             "startupTaints",
             "karpenter.sh/disrupted",
+            "\"Service\"",
+            "defaultConstraints",
+            "ReplicationController",
+            "volumeLimits",
+            "__zone-",
+            "\"Drawn\"",
         ] {
             assert!(all.contains(text), "{text} never occurs");
         }

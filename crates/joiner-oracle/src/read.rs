@@ -6,6 +6,7 @@
 mod catalogue;
 mod claims;
 mod cluster;
+mod default_spread;
 mod expressions;
 mod field;
 mod pod;
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use self::claims::Storage;
+use self::default_spread::Defaults;
 use self::field::{at, labels, list, required, text, whole32};
 use self::pod::Surroundings;
 pub use self::requests::pod_requests;
@@ -29,6 +31,15 @@ impl World {
     ///
     /// The error names the object and the field at fault.
     pub fn from_manifests(manifests: &[Value], types: &[Value]) -> Result<World, String> {
+        World::from_manifests_with(manifests, types, None)
+    }
+
+    /// The same, with a scheduler configuration (`podTopologySpread.defaultConstraints`).
+    pub fn from_manifests_with(
+        manifests: &[Value],
+        types: &[Value],
+        scheduler_config: Option<&Value>,
+    ) -> Result<World, String> {
         let mut objects = Vec::new();
         for manifest in manifests {
             flatten(manifest, None, &mut objects)?;
@@ -55,7 +66,7 @@ impl World {
             .filter_map(|object| Some((text(object, &["metadata", "name"])?.to_owned(), object)))
             .collect();
         for object in of_kind("Node") {
-            let node = cluster::node(object, &startup, &csi);
+            let node = cluster::node(object, &startup, &csi, &world.types);
             world.nodes.push(node.map_err(|why| format!("node `{}`: {why}", name_of(object)))?);
         }
 
@@ -89,8 +100,13 @@ impl World {
                 around.storage.claims.entry(name).or_insert(claim);
             }
         }
+        let defaults = scheduler_config.map(|config| Defaults::new(config, &objects)).transpose()?;
         for object in pods.iter().filter(|object| pod::waits_or_runs(object)) {
-            world.pods.push(pod::pod(object, &around)?);
+            let mut pod = pod::pod(object, &around)?;
+            if let Some(defaults) = &defaults {
+                defaults.apply(&mut pod, object)?;
+            }
+            world.pods.push(pod);
         }
         for object in of_kind("DaemonSet") {
             let namespace = text(object, &["metadata", "namespace"]).unwrap_or("default");

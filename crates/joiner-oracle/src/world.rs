@@ -107,6 +107,8 @@ pub struct InstanceType {
     pub allocatable: Resources,
     /// Ways to buy it.
     pub offerings: Vec<Offering>,
+    /// CSI driver → how many volumes it attaches to such a machine.
+    pub volume_limits: BTreeMap<String, u32>,
 }
 
 /// One way to buy a type: zone, capacity type, price.
@@ -186,7 +188,7 @@ pub struct Pod {
     pub preferred_anti_affinity: Vec<(i32, AffinityTerm)>,
     /// Host ports.
     pub ports: Vec<Port>,
-    /// Claims, resolved.
+    /// Claims, resolved. A claim whose volume is held by its labels too is here twice.
     pub volumes: Vec<Volume>,
     /// Asks for dynamic resources.
     pub uses_resource_claims: bool,

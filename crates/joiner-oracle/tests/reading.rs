@@ -117,7 +117,8 @@ fn local_volumes_forget_their_host() {
                     {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]},
                 {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["m"]}]},
                 {}]}}}},
-        {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": {"volumeName": "v"}},
+        {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+         "spec": {"volumeName": "v"}},
         {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]}},
     ]));
     let alternatives = &world.pods[0].volumes[0].alternatives;

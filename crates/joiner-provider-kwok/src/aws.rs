@@ -48,6 +48,7 @@ fn entry(line: &str, disk: Quantity) -> Entry {
         operating_systems: vec!["linux".to_owned()],
         resources,
         offerings: offerings(on_demand),
+        volume_limits: Default::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 //! All three sources (formulae, files, the shipped AWS list) meet here, so labels and overhead are derived in one
 //! place and a list means the same wherever it came from.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use joiner_api::instance_type::{InstanceType, Offering, Overhead, ResourceList, TypeRequirement};
 use joiner_api::names::{ARCH_LABEL, CAPACITY_TYPE_LABEL, INSTANCE_TYPE_LABEL, OS_LABEL, ZONE_LABEL};
@@ -31,6 +31,8 @@ pub struct Entry {
     pub resources: ResourceList,
     /// The terms on which it can be had.
     pub offerings: Vec<Offering>,
+    /// Volumes its machines can attach, by CSI driver; a driver not named is not limited.
+    pub volume_limits: BTreeMap<String, u32>,
 }
 
 /// Derives requirements and overhead for a whole list.
@@ -60,7 +62,7 @@ fn instance_type(entry: Entry, with_aws_labels: bool, overhead: Overhead) -> Ins
         offerings: entry.offerings,
         capacity: entry.resources,
         overhead,
-        volume_limits: Default::default(),
+        volume_limits: entry.volume_limits,
     }
 }
 

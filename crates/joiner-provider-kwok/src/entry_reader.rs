@@ -24,26 +24,32 @@ pub(crate) struct EntryReader<'a, 'b> {
 impl EntryReader<'_, '_> {
     /// The entry, unless something about it is wrong; then the problems are noted.
     pub fn entry(&mut self, tree: &Tree) -> Option<Entry> {
-        const KEYS: [&str; 5] = ["name", "architecture", "operatingSystems", "resources", "offerings"];
+        const KEYS: [&str; 6] =
+            ["name", "architecture", "operatingSystems", "resources", "offerings", "volumeLimits"];
         let found = self.reader.table("", tree, KEYS)?;
         for (key, field) in KEYS.iter().zip(&found) {
-            if field.is_none() {
+            if field.is_none() && *key != "volumeLimits" {
                 self.reader.report(*key, None, "missing; every instance type needs it");
             }
         }
-        let [name, architecture, operating_systems, resources, offerings] = found;
+        let [name, architecture, operating_systems, resources, offerings, volume_limits] = found;
         let name = name.and_then(|field| self.reader.word(field.key, field.value));
         let architecture = architecture.and_then(|field| self.reader.word(field.key, field.value));
         let operating_systems = operating_systems.and_then(|field| self.reader.words("", field));
         let resources = resources.and_then(|field| self.capacity(field));
         let offerings =
             offerings.and_then(|field| self.offerings(field, name.as_deref().unwrap_or_default()));
+        let volume_limits = match volume_limits {
+            Some(field) => self.reader.driver_counts("", field),
+            None => Some(Default::default()),
+        };
         Some(Entry {
             name: name?,
             architecture: architecture?,
             operating_systems: operating_systems?,
             resources: resources?,
             offerings: offerings?,
+            volume_limits: volume_limits?,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Loading a list from the text of a file.
 //!
 //! The format is the KWOK provider's: an array of `{name, architecture, operatingSystems, resources, offerings}`.
-//! Accepted beyond it: YAML, several documents, an enclosing `{instanceTypes: […]}` or `{items: […]}`, and the older
+//! Accepted beyond it: `volumeLimits` (CSI driver → volumes a machine attaches), YAML, several documents, an enclosing `{instanceTypes: […]}` or `{items: […]}`, and the older
 //! flat offerings `{capacityType, zone, price}`, whose zone and capacity type become requirements. Keys may have any
 //! case, as the original's files do.
 //!

@@ -208,6 +208,7 @@ impl Shape<'_> {
                     operating_systems: vec![os.clone()],
                     resources: resources.clone(),
                     offerings: offerings.clone(),
+                    volume_limits: Default::default(),
                 });
             }
         }

@@ -2,6 +2,8 @@
 //!
 //! A [`Reader`] notes problems and goes on, so that one run over a file reports all of them.
 
+use std::collections::BTreeMap;
+
 use joiner_api::instance_type::ResourceList;
 use joiner_api::quantity::Quantity;
 
@@ -185,6 +187,36 @@ impl Reader<'_> {
             }
         }
         complete.then_some(resources)
+    }
+
+    /// A table of CSI drivers and whole numbers from 0.
+    pub fn driver_counts(&mut self, path: &str, field: Field<'_>) -> Option<BTreeMap<String, u32>> {
+        let key = join(path, field.key);
+        let Tree::Table(fields) = field.value else {
+            let message = "expected a table of CSI drivers and numbers, such as `{ebs.csi.aws.com: 25}`";
+            self.report(key, Some(field.value), message);
+            return None;
+        };
+        let mut counts = BTreeMap::new();
+        let mut complete = true;
+        for (driver, value) in fields {
+            let place = format!("{key}[{}]", shown(driver));
+            let message = match value {
+                _ if driver.is_empty() || !labels::is_label_value(driver) => {
+                    "not the name of a CSI driver; use a form like `ebs.csi.aws.com`"
+                }
+                Tree::Integer(number) => match u32::try_from(*number) {
+                    Ok(count) if counts.insert(driver.clone(), count).is_none() => continue,
+                    Ok(_) => "the driver was given before; keep one",
+                    Err(_) => "expected a whole number from 0 to 4294967295",
+                },
+                Tree::Text(_) => "expected a whole number; write it without quotes",
+                _ => "expected a whole number, how many volumes the driver attaches to one machine",
+            };
+            self.report(place, Some(value), message);
+            complete = false;
+        }
+        complete.then_some(counts)
     }
 
     /// Unquoted numbers pass as well: `cpu: 8`.

@@ -57,6 +57,8 @@ struct WrittenType<'a> {
     operating_systems: &'a [String],
     resources: BTreeMap<&'a str, String>,
     offerings: Vec<WrittenOffering<'a>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    volume_limits: &'a BTreeMap<String, u32>,
 }
 
 #[derive(Serialize)]
@@ -90,6 +92,7 @@ impl<'a> WrittenType<'a> {
             operating_systems: values(OS_LABEL),
             resources: texts(&of.capacity),
             offerings: of.offerings.iter().map(WrittenOffering::new).collect(),
+            volume_limits: &of.volume_limits,
         }
     }
 }

@@ -16,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::bytes::ByteTable;
 use crate::canon;
 use crate::daemons::DaemonDigest;
+use crate::default_spread::DefaultSpread;
 use crate::digest::{Claims, Digest};
 use crate::node_digest::{ClaimDigest, NodeDigest};
 use crate::problem::{Finding, Problem};
@@ -37,6 +38,9 @@ impl Default for Options {
     }
 }
 
+/// A CSI driver, and how many volumes it attaches if it says so.
+pub(crate) type DriverLimit = (Box<str>, Option<u32>);
+
 /// No such row: a pod without node, owner or claims.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -48,6 +52,8 @@ pub(crate) struct PodRecord {
     pub claims: u32,
     pub node: u32,
     pub owner: u32,
+    /// The owner is a ReplicaSet, StatefulSet or ReplicationController in control of the pod.
+    pub controlled: bool,
     pub standing: Standing,
     pub created: Option<i64>,
     pub uid: Box<str>,
@@ -108,7 +114,9 @@ pub struct Cluster {
     pub(crate) claims: BTreeMap<String, ClaimObject>,
     pub(crate) volumes: BTreeMap<String, VolumeObject>,
     pub(crate) storage_classes: BTreeMap<String, ClassObject>,
-    pub(crate) volume_limits: BTreeMap<String, Vec<(Box<str>, u32)>>,
+    /// By node: the drivers that run there.
+    pub(crate) volume_limits: BTreeMap<String, Vec<DriverLimit>>,
+    pub(crate) default_spread: DefaultSpread,
 }
 
 impl Cluster {
@@ -146,6 +154,7 @@ impl Cluster {
             volumes: BTreeMap::new(),
             storage_classes: BTreeMap::new(),
             volume_limits: BTreeMap::new(),
+            default_spread: DefaultSpread::default(),
         }
     }
 
@@ -175,11 +184,20 @@ impl Cluster {
             .or_else(|| pod.metadata.owner_references.as_ref()?.first());
         let owner_kind = controller.map_or("", |owner| owner.kind.as_str());
         let owner = match controller {
-            Some(owner) if matches!(owner_kind, "ReplicaSet" | "Job") => {
+            Some(owner)
+                if matches!(owner_kind, "ReplicaSet" | "Job" | "StatefulSet" | "ReplicationController") =>
+            {
                 self.intern_owner(namespace, owner_kind, &owner.name)
             }
             _ => NONE,
         };
+        let controlled = controller.is_some_and(|owner| {
+            owner.controller == Some(true)
+                && matches!(
+                    (owner.api_version.as_str(), owner_kind),
+                    ("apps/v1", "ReplicaSet" | "StatefulSet") | ("v1", "ReplicationController")
+                )
+        });
         let node_name = spec.node_name.as_deref().filter(|node| !node.is_empty());
         let record = PodRecord {
             spec: spec_id,
@@ -187,6 +205,7 @@ impl Cluster {
             claims,
             node: node_name.map_or(NONE, |node| self.node_names.intern(node.as_bytes()).0),
             owner,
+            controlled,
             standing: standing(pod, spec, node_name.is_some(), owner_kind),
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second()),
             uid: pod.metadata.uid.as_deref().unwrap_or_default().into(),
@@ -315,9 +334,9 @@ impl Cluster {
             .spec
             .drivers
             .iter()
-            .filter_map(|driver| {
-                let count = driver.allocatable.as_ref()?.count?;
-                Some((driver.name.as_str().into(), u32::try_from(count).unwrap_or(0)))
+            .map(|driver| {
+                let count = driver.allocatable.as_ref().and_then(|allocatable| allocatable.count);
+                (driver.name.as_str().into(), count.map(|count| u32::try_from(count).unwrap_or(0)))
             })
             .collect();
         if self.volume_limits.insert(name.clone(), limits).is_some() {
@@ -386,7 +405,7 @@ impl Cluster {
         self.label_sets.intern(&self.scratch).0
     }
 
-    fn intern_owner(&mut self, namespace: &str, kind: &str, name: &str) -> u32 {
+    pub(crate) fn intern_owner(&mut self, namespace: &str, kind: &str, name: &str) -> u32 {
         self.scratch.clear();
         for part in [namespace, "/", kind, "/", name] {
             self.scratch.extend_from_slice(part.as_bytes());
@@ -403,7 +422,7 @@ impl Cluster {
             path,
             value,
             format!("more than {} pods", self.options.max_pods),
-            "raise the limit on pods or give fewer",
+            "raise `--max-pods` or give fewer pods",
         )
         .on(kind, name, "")
     }

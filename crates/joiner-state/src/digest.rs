@@ -282,7 +282,8 @@ fn texts(list: Option<&Vec<String>>) -> Vec<Box<str>> {
     list.into_iter().flatten().map(|text| text.as_str().into()).collect()
 }
 
-fn spread(constraint: &TopologySpreadConstraint, path: &str) -> Result<Spread, Finding> {
+/// A spread constraint.
+pub(crate) fn spread(constraint: &TopologySpreadConstraint, path: &str) -> Result<Spread, Finding> {
     let hard = match constraint.when_unsatisfiable.as_str() {
         "DoNotSchedule" => true,
         "ScheduleAnyway" => false,

@@ -26,14 +26,15 @@
 //! # Finding one's way
 //!
 //! `cluster` takes objects in; `canon` writes bytes, `bytes` stores them, `digest` reads a spec; [`requests`] adds up what a pod asks for;
-//! `workloads` makes pods of templates. `lower` is the order of events at the end; `topology`, `pods`, `daemons`, `volumes`, `catalogues`,
-//! `pools` and `nodes` each fill one part of the snapshot.
+//! `workloads` makes pods of templates. `lower` is the order of events at the end; `topology`, `default_spread`, `pods`, `daemons`, `volumes`,
+//! `catalogues`, `pools` and `nodes` each fill one part of the snapshot.
 
 mod bytes;
 mod canon;
 mod catalogues;
 mod cluster;
 mod daemons;
+mod default_spread;
 mod digest;
 mod lower;
 mod node_digest;

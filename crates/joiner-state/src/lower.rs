@@ -15,6 +15,7 @@ use joiner_core::model::{
 
 use crate::bytes::ByteTable;
 use crate::cluster::{Cluster, PodRecord, Standing};
+use crate::default_spread::Deduced;
 use crate::digest::{Digest, Expression, Term};
 use crate::requests::Amounts;
 use crate::volumes::Reach;
@@ -27,6 +28,9 @@ pub struct Lowered {
     /// What was odd about the input but did not stop anything.
     pub notes: Vec<String>,
 }
+
+/// What pods of one class share.
+pub(crate) type ClassKey = (u32, u32, u32, Option<ReqId>);
 
 /// The work in progress.
 pub(crate) struct Lowering<'c> {
@@ -56,7 +60,10 @@ pub(crate) struct Lowering<'c> {
     requests: Vec<Option<ResVec>>,
     pub reaches: Interner<Reach>,
     reach_of: Vec<Option<u32>>,
-    pub classes: HashMap<(u32, u32, u32), ClassIdx, FixedState>,
+    /// Selectors of default spread constraints.
+    pub default_selectors: Deduced,
+    /// By spec, labels, reach of volumes and default selector.
+    pub classes: HashMap<ClassKey, ClassIdx, FixedState>,
 }
 
 impl Cluster {
@@ -75,6 +82,7 @@ impl Cluster {
         lowering.find_limited_drivers();
         lowering.find_namespaces(&pods);
         lowering.find_selected_keys(&pods);
+        lowering.deduce_default_spread(&pods);
         lowering.lower_daemons();
         let owners = lowering.lower_bound_anti_affinity(&pods);
         lowering.lower_pending(&pods);
@@ -113,6 +121,7 @@ impl<'c> Lowering<'c> {
             requests: vec![None; cluster.specs.len()],
             reaches,
             reach_of: vec![None; cluster.claim_lists.len()],
+            default_selectors: Deduced::default(),
             classes: HashMap::with_hasher(fixed_state()),
         }
     }
@@ -147,7 +156,8 @@ impl<'c> Lowering<'c> {
     }
 
     fn find_limited_drivers(&mut self) {
-        let nodes = self.cluster.volume_limits.values().flatten().map(|(driver, _)| &**driver);
+        let nodes = self.cluster.volume_limits.values().flatten();
+        let nodes = nodes.filter(|(_, limit)| limit.is_some()).map(|(driver, _)| &**driver);
         let types = self.cluster.catalogues.iter().flat_map(|c| &c.types);
         let types = types.flat_map(|t| t.volume_limits.keys().map(String::as_str));
         self.limited_drivers = nodes.chain(types).collect();

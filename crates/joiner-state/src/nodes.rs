@@ -26,6 +26,8 @@ pub(crate) struct Place {
     accepts_pods: bool,
     initialised: bool,
     pool: Option<String>,
+    /// Limits of its type, for drivers that do not run there yet.
+    type_limits: BTreeMap<Box<str>, u32>,
 }
 
 impl<'c> Lowering<'c> {
@@ -86,6 +88,14 @@ impl<'c> Lowering<'c> {
                 fill_gaps(&mut capacity, &self.lanes(&claim.capacity));
             }
         }
+        let type_limits = if initialised {
+            BTreeMap::new()
+        } else {
+            let class = claim.map(|claim| &claim.class).cloned().or_else(|| self.class_of_pool(pool?));
+            let name =
+                node.labels.get(INSTANCE_TYPE_LABEL).or_else(|| claim?.labels.get(INSTANCE_TYPE_LABEL));
+            name.map(|name| self.type_limits(class.as_ref(), |other| other == &**name)).unwrap_or_default()
+        };
         let leaving = node.deleting || claim.is_some_and(|claim| claim.deleting);
         let disrupted = [&node.taints, &taints].into_iter().flatten().any(is_disrupted);
         if !leaving
@@ -102,7 +112,13 @@ impl<'c> Lowering<'c> {
             accepts_pods: !(node.cordoned || leaving || disrupted),
             initialised,
             pool: pool.map(str::to_owned),
+            type_limits,
         }
+    }
+
+    fn class_of_pool(&self, pool: &str) -> Option<(String, String, String)> {
+        let class = &self.cluster.pools.get(pool)?.spec.template.spec.node_class_ref;
+        Some((class.group.clone(), class.kind.clone(), class.name.clone()))
     }
 
     fn place_of_claim(&mut self, name: &str, claim: &ClaimDigest) -> Place {
@@ -135,6 +151,10 @@ impl<'c> Lowering<'c> {
             allocatable,
             initialised: false,
             pool: claim.pool().map(str::to_owned),
+            type_limits: match names_type(claim) {
+                true => self.type_limits(Some(&claim.class), |name| may_become(claim, name)),
+                false => BTreeMap::new(),
+            },
             labels,
         }
     }
@@ -143,19 +163,9 @@ impl<'c> Lowering<'c> {
     fn candidates(&self, claim: &ClaimDigest) -> Option<(ResVec, ResVec)> {
         let (group, kind, name) = &claim.class;
         let input = &self.cluster.catalogues[self.catalogue_of((group, kind, name))?];
-        let named: Vec<_> = claim
-            .requirements
-            .iter()
-            .filter(|requirement| {
-                requirement.stable_key() == INSTANCE_TYPE_LABEL && requirement.operator == "In"
-            })
-            .collect();
-        let label = claim.labels.get(INSTANCE_TYPE_LABEL);
         let mut found: Option<(ResVec, ResVec)> = None;
         for candidate in &input.types {
-            let wanted = named.iter().all(|requirement| requirement.values.contains(&candidate.name))
-                && label.is_none_or(|label| **label == *candidate.name);
-            if !wanted || candidate.capacity.is_empty() {
+            if !may_become(claim, &candidate.name) || candidate.capacity.is_empty() {
                 continue;
             }
             let mut room = self.quantities(&candidate.allocatable());
@@ -243,6 +253,7 @@ impl<'c> Lowering<'c> {
     }
 
     fn node(&mut self, place: Place) -> Node {
+        let volume_limits = self.node_limits(&place.name, &place.type_limits);
         let vocabulary = &mut self.snapshot.vocabulary;
         let hostname = place.labels.get(HOSTNAME_LABEL).map_or(place.name.as_str(), |label| label);
         let hostname_key = vocabulary.names.key(HOSTNAME_LABEL);
@@ -273,7 +284,7 @@ impl<'c> Lowering<'c> {
             initialised: place.initialised,
             ports: Vec::new(),
             volumes: Vec::new(),
-            volume_limits: self.cluster.volume_limits.get(&place.name).cloned().unwrap_or_default(),
+            volume_limits,
             pods: Vec::new(),
             pool: place
                 .pool
@@ -316,6 +327,24 @@ impl<'c> Lowering<'c> {
         let cheapest = matching.min_by_key(|offering| nano_usd(offering.price))?;
         (nano_usd(cheapest.price) != nano_usd(f64::NAN)).then_some(cheapest.price)
     }
+}
+
+/// The lists of types that a claim's requirements name.
+fn named_types(claim: &ClaimDigest) -> impl Iterator<Item = &[String]> {
+    let named = claim.requirements.iter().filter(|requirement| {
+        requirement.stable_key() == INSTANCE_TYPE_LABEL && requirement.operator == "In"
+    });
+    named.map(|requirement| requirement.values.as_slice())
+}
+
+/// Whether a claim says at all which type it is or may become.
+fn names_type(claim: &ClaimDigest) -> bool {
+    claim.labels.contains_key(INSTANCE_TYPE_LABEL) || named_types(claim).next().is_some()
+}
+
+fn may_become(claim: &ClaimDigest, name: &str) -> bool {
+    named_types(claim).all(|types| types.iter().any(|other| other == name))
+        && claim.labels.get(INSTANCE_TYPE_LABEL).is_none_or(|label| **label == *name)
 }
 
 fn is_disrupted(taint: &Taint) -> bool {

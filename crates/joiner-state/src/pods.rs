@@ -3,11 +3,11 @@
 use joiner_api::names::{self, CAPACITY_TYPE_LABEL, CAPACITY_TYPES, NODEPOOL_LABEL};
 use joiner_api::validation::qualified_name_fault;
 use joiner_core::model::names::atoi;
-use joiner_core::model::{ClassIdx, GroupIdx, Operator, Pod, PodClass, Relaxed, Rung};
+use joiner_core::model::{ClassIdx, GroupIdx, Operator, Pod, PodClass, Relaxed, ReqId, Rung};
 
 use crate::cluster::{PodRecord, Standing};
 use crate::digest::{Digest, Expression, Term};
-use crate::lower::Lowering;
+use crate::lower::{ClassKey, Lowering};
 use crate::topology::matching_terms;
 
 /// What is still in force of a pod's wishes.
@@ -57,14 +57,14 @@ impl Ladder<'_> {
 impl<'c> Lowering<'c> {
     /// Fills in pending pods and their classes.
     pub(crate) fn lower_pending(&mut self, pods: &[PodRecord]) {
-        let mut last: Option<((u32, u32, u32), ClassIdx)> = None;
+        let mut last: Option<(ClassKey, ClassIdx)> = None;
         for (row, pod) in pods.iter().enumerate() {
             if pod.standing != Standing::Pending {
                 continue;
             }
             let reduced = self.reduce(pod.labels);
             let reach = self.reach_id(pod.claims, row as u32);
-            let key = (pod.spec, reduced, reach);
+            let key = (pod.spec, reduced, reach, self.default_selectors.of(row));
             let class = match last {
                 Some((last, class)) if last == key => class,
                 _ => match self.classes.get(&key) {
@@ -82,8 +82,8 @@ impl<'c> Lowering<'c> {
         }
     }
 
-    fn new_class(&mut self, key: (u32, u32, u32)) -> ClassIdx {
-        let (spec, reduced, reach) = key;
+    fn new_class(&mut self, key: ClassKey) -> ClassIdx {
+        let (spec, reduced, reach, default_selector) = key;
         let cluster = self.cluster;
         let digest = &cluster.specs[spec as usize];
         let identity = self.identity(spec, reduced);
@@ -102,7 +102,7 @@ impl<'c> Lowering<'c> {
                 Rung { ask: empty, strict: empty, spare_preferred: false, groups: Vec::new(), relaxed: None };
             (vec![rung], Vec::new())
         } else {
-            self.rungs(digest, reduced)
+            self.rungs(digest, reduced, default_selector)
         };
         let class = ClassIdx::new(self.snapshot.classes.len());
         self.snapshot.classes.push(PodClass {
@@ -122,7 +122,12 @@ impl<'c> Lowering<'c> {
     }
 
     /// The relaxation ladder, and the groups of required anti-affinity.
-    fn rungs(&mut self, pod: &Digest, reduced: u32) -> (Vec<Rung>, Vec<GroupIdx>) {
+    fn rungs(
+        &mut self,
+        pod: &Digest,
+        reduced: u32,
+        default_selector: Option<ReqId>,
+    ) -> (Vec<Rung>, Vec<GroupIdx>) {
         let respect = self.cluster.options.respect_preferences;
         let together = self.affinity_groups(pod, reduced);
         let mut apart: Vec<GroupIdx> = Vec::new();
@@ -152,7 +157,14 @@ impl<'c> Lowering<'c> {
             }
         }
         for spread in pod.spread.iter().filter(|spread| spread.hard || respect) {
-            ladder.spread.push((spread.hard, self.spread_group(pod, spread, reduced)));
+            let selector = self.spread_selector(spread, reduced);
+            ladder.spread.push((spread.hard, self.spread_group(pod, spread, selector)));
+        }
+        if let Some(selector) = default_selector {
+            let constraints = &self.cluster.default_spread.constraints;
+            for spread in constraints.iter().filter(|spread| spread.hard || respect) {
+                ladder.spread.push((spread.hard, self.spread_group(pod, spread, Some(selector))));
+            }
         }
         let mut rungs = Vec::new();
         let mut relaxed = None;

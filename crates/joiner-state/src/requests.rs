@@ -168,10 +168,14 @@ pub(crate) fn read(list: &BTreeMap<String, Text>, path: &str) -> Found {
     list.iter()
         .map(|(name, text)| {
             let finding = |message: &str, remedy: &str| {
-                Finding::new(format!("{path}.{name}"), text.0.as_str(), message, remedy)
+                Finding::new(joiner_api::validation::entry_path(path, name), text.0.as_str(), message, remedy)
             };
-            let quantity = Quantity::parse(text.0.trim())
-                .map_err(|error| finding(&error.to_string(), "write a quantity such as `500m` or `2Gi`"))?;
+            let quantity = Quantity::parse(text.0.trim()).map_err(|_| {
+                finding(
+                    "not a quantity",
+                    "write a number with an optional suffix, e.g. `500m`, `2` or `1.5Gi`",
+                )
+            })?;
             if quantity.signum() < 0 {
                 return Err(finding("amounts cannot be negative", "write zero or more"));
             }

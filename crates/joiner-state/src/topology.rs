@@ -130,8 +130,18 @@ impl<'c> Lowering<'c> {
         self.snapshot.vocabulary.names.key(key)
     }
 
-    /// A spread constraint's group.
-    pub(crate) fn spread_group(&mut self, pod: &Digest, spread: &Spread, reduced: u32) -> GroupIdx {
+    /// What a pod's own spread constraint counts.
+    pub(crate) fn spread_selector(&mut self, spread: &Spread, reduced: u32) -> Option<ReqId> {
+        self.selector(spread.selector.as_deref(), &spread.match_label_keys, &[], reduced)
+    }
+
+    /// The group of a spread constraint that counts what a selector selects.
+    pub(crate) fn spread_group(
+        &mut self,
+        pod: &Digest,
+        spread: &Spread,
+        selector: Option<ReqId>,
+    ) -> GroupIdx {
         let asks = match (&pod.required, pod.node_selector.is_empty()) {
             _ if !spread.honor_affinity => None,
             (None, true) => None,
@@ -150,10 +160,7 @@ impl<'c> Lowering<'c> {
         }
         let tolerations =
             spread.honor_taints.then(|| self.snapshot.vocabulary.toleration_list(pod.tolerations.clone()));
-        let term = MatcherTerm {
-            namespaces: Some(vec![self.namespace(&pod.namespace)]),
-            selector: self.selector(spread.selector.as_deref(), &spread.match_label_keys, &[], reduced),
-        };
+        let term = MatcherTerm { namespaces: Some(vec![self.namespace(&pod.namespace)]), selector };
         let key = self.topology_key(&spread.key);
         self.group(GroupSpec::Spread {
             key,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use joiner_api::names::HOSTNAME_LABEL;
+use joiner_api::names::{HOSTNAME_LABEL, REGION_LABEL, ZONE_LABEL};
 use joiner_core::model::{ReqId, Requirement, VolumeIdx, VolumeUse};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -29,10 +29,15 @@ const IN_TREE: [(&str, &str); 7] = [
     ("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com"),
 ];
 
+/// The annotation of a claim whose binding is done.
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+
 /// What is kept of a PersistentVolumeClaim.
 #[derive(Debug, Clone)]
 pub(crate) struct ClaimObject {
     volume: Option<Box<str>>,
+    /// Binding to the volume is done, not only asked for.
+    is_bound: bool,
     /// `None` = not said, `Some("")` = none wanted.
     class: Option<Box<str>>,
     lost: bool,
@@ -44,6 +49,8 @@ pub(crate) struct ClaimObject {
 pub(crate) struct VolumeObject {
     /// OR of terms; `None` = anywhere.
     terms: Option<Vec<Term>>,
+    /// OR of terms made of zone and region labels; empty without such labels.
+    label_terms: Vec<Vec<Expression>>,
     driver: Option<Box<str>>,
     on_one_host: bool,
     deleting: bool,
@@ -71,6 +78,7 @@ impl ClaimObject {
         let spec = claim.spec.as_ref();
         Self {
             volume: spec.and_then(|s| s.volume_name.as_deref()).filter(|v| !v.is_empty()).map(Into::into),
+            is_bound: claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(BIND_COMPLETED)),
             class: spec.and_then(|s| s.storage_class_name.as_deref()).map(Into::into),
             lost: claim.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Lost")),
             deleting: claim.metadata.deletion_timestamp.is_some(),
@@ -85,6 +93,7 @@ impl VolumeObject {
             spec.and_then(|s| s.node_affinity.as_ref()).and_then(|affinity| affinity.required.as_ref());
         Self {
             terms: required.map(|required| required.node_selector_terms.iter().map(node_term).collect()),
+            label_terms: volume.metadata.labels.as_ref().map(label_terms).unwrap_or_default(),
             driver: spec.and_then(driver_of).map(Into::into),
             on_one_host: spec.is_some_and(|s| s.local.is_some() || s.host_path.is_some()),
             deleting: volume.metadata.deletion_timestamp.is_some(),
@@ -121,6 +130,29 @@ impl ClassObject {
     }
 }
 
+/// What zone and region labels of a volume ask of nodes. They are older than node affinity and still hold: a node must have one of the
+/// listed values (`a__b` lists two), or neither label, as in a cluster without zones. A list with a gap in it says nothing.
+fn label_terms(labels: &BTreeMap<String, String>) -> Vec<Vec<Expression>> {
+    let expression = |key: &str, operator: &str, values: Vec<Box<str>>| Expression {
+        key: key.into(),
+        operator: operator.into(),
+        values,
+    };
+    let mut asked = Vec::new();
+    for (key, value) in labels {
+        let key = stable_key(key);
+        let values: Vec<Box<str>> = value.split("__").map(|part| part.trim_matches(' ').into()).collect();
+        if [ZONE_LABEL, REGION_LABEL].contains(&key) && values.iter().all(|value| !value.is_empty()) {
+            asked.push(expression(key, "In", values));
+        }
+    }
+    if asked.is_empty() {
+        return Vec::new();
+    }
+    let unlabelled = [ZONE_LABEL, REGION_LABEL].map(|key| expression(key, "DoesNotExist", Vec::new()));
+    vec![asked, unlabelled.into()]
+}
+
 fn translated(provisioner: &str) -> &str {
     IN_TREE.iter().find(|(old, _)| *old == provisioner).map_or(provisioner, |(_, driver)| driver)
 }
@@ -153,6 +185,8 @@ fn driver_of(spec: &PersistentVolumeSpec) -> Option<&str> {
 struct Settled<'c> {
     /// OR of terms; `None` = anywhere.
     terms: Option<Vec<&'c [Expression]>>,
+    /// The same of zone labels; empty = anywhere.
+    label_terms: &'c [Vec<Expression>],
     hostname_counts: bool,
 }
 
@@ -186,14 +220,16 @@ impl<'c> Lowering<'c> {
                     continue;
                 }
             };
-            let Some(terms) = settled.terms else { continue };
-            constrained = true;
-            let mut own = Vec::with_capacity(terms.len());
-            for term in terms {
-                let used = term.iter().filter(|e| settled.hostname_counts || &*e.key != HOSTNAME_LABEL);
-                own.push(used.map(|e| self.expression(e)).collect::<Vec<_>>());
+            let labels: Vec<&[Expression]> = settled.label_terms.iter().map(Vec::as_slice).collect();
+            for terms in [settled.terms, (!labels.is_empty()).then_some(labels)].into_iter().flatten() {
+                constrained = true;
+                let mut own = Vec::with_capacity(terms.len());
+                for term in terms {
+                    let used = term.iter().filter(|e| settled.hostname_counts || &*e.key != HOSTNAME_LABEL);
+                    own.push(used.map(|e| self.expression(e)).collect::<Vec<_>>());
+                }
+                alternatives = self.combine(&alternatives, &own);
             }
-            alternatives = self.combine(&alternatives, &own);
         }
         if reach.refused.is_some() {
             return reach;
@@ -214,6 +250,34 @@ impl<'c> Lowering<'c> {
             }
         }
         reach
+    }
+
+    /// How many volumes each driver attaches on a machine of one of these types, at least; a driver that no type limits is left out.
+    pub(crate) fn type_limits(
+        &self,
+        class: Option<&(String, String, String)>,
+        is_candidate: impl Fn(&str) -> bool,
+    ) -> BTreeMap<Box<str>, u32> {
+        let (group, kind, name) = class.map_or(("", "", ""), |(group, kind, name)| (group, kind, name));
+        let input = self.catalogue_of((group, kind, name)).map(|at| &self.cluster.catalogues[at]);
+        let mut least: BTreeMap<Box<str>, u32> = BTreeMap::new();
+        for candidate in input.into_iter().flat_map(|input| &input.types).filter(|t| is_candidate(&t.name)) {
+            for (driver, limit) in &candidate.volume_limits {
+                let have = least.entry(driver.as_str().into()).or_insert(*limit);
+                *have = (*have).min(*limit);
+            }
+        }
+        least
+    }
+
+    /// The limits of a node: what its drivers say, and what its type says of those that do not run there yet.
+    pub(crate) fn node_limits(&self, node: &str, of_type: &BTreeMap<Box<str>, u32>) -> Vec<(Box<str>, u32)> {
+        let running = self.cluster.volume_limits.get(node).map_or(&[][..], Vec::as_slice);
+        let mut limits: Vec<(Box<str>, u32)> =
+            running.iter().filter_map(|(driver, limit)| Some((driver.clone(), (*limit)?))).collect();
+        let missing = of_type.iter().filter(|(driver, _)| !running.iter().any(|(other, _)| other == *driver));
+        limits.extend(missing.map(|(driver, limit)| (driver.clone(), *limit)));
+        limits
     }
 
     fn volume_index(&mut self, name: &str) -> VolumeIdx {
@@ -259,6 +323,11 @@ impl<'c> Lowering<'c> {
             if object.deleting {
                 return Err(format!("volume `{volume}` of claim `{name}` is being deleted"));
             }
+            if cluster.claims.get(name).is_some_and(|object| !object.is_bound) {
+                return Err(format!(
+                    "volume claim `{name}` names volume `{volume}` but is not bound to it yet: wait for annotation `{BIND_COMPLETED}`"
+                ));
+            }
             // As everywhere, a term without expressions matches no node.
             let terms: Option<Vec<&[Expression]>> = object.terms.as_ref().map(|terms| {
                 terms.iter().map(|term| term.expressions.as_slice()).filter(|term| !term.is_empty()).collect()
@@ -266,8 +335,8 @@ impl<'c> Lowering<'c> {
             if terms.as_ref().is_some_and(Vec::is_empty) {
                 return Err(format!("volume `{volume}` of claim `{name}` can be reached from no node"));
             }
-            let settled = Settled { terms, hostname_counts: !object.on_one_host };
-            return Ok(settled);
+            let hostname_counts = !object.on_one_host;
+            return Ok(Settled { terms, label_terms: &object.label_terms, hostname_counts });
         }
         let class = match class {
             Some("") => return Err(format!("volume claim `{name}` is not bound and names no storage class")),
@@ -292,7 +361,7 @@ impl<'c> Lowering<'c> {
         }
         let terms =
             (!object.topologies.is_empty()).then(|| object.topologies.iter().map(Vec::as_slice).collect());
-        Ok(Settled { terms, hostname_counts: true })
+        Ok(Settled { terms, label_terms: &[], hostname_counts: true })
     }
 
     /// Pairs that go together; all pairs if none does.

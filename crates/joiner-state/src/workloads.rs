@@ -5,7 +5,7 @@
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::cluster::{Cluster, NONE, PodRecord, Standing, namespace_of, namespaced_name, without_spec};
@@ -37,39 +37,38 @@ impl Cluster {
     /// Takes a Deployment in.
     pub fn add_deployment(&mut self, deployment: &Deployment) -> Result<(), Problem> {
         let spec = &deployment.spec;
+        let name = namespaced_name("Deployment", &deployment.metadata)?;
+        self.remember_selector("Deployment", &name, &spec.selector)?;
         self.add_workload(
             "Deployment",
             &deployment.metadata,
-            spec.replicas,
-            0,
+            Count::replicas(spec.replicas),
             &spec.template,
             &[],
-            "spec.template",
         )
     }
 
     /// Takes a ReplicaSet in; one that belongs to a known Deployment only tells which pods are the Deployment's.
     pub fn add_replicaset(&mut self, set: &ReplicaSet) -> Result<(), Problem> {
         let spec = &set.spec;
-        match &spec.template {
-            Some(template) => self.add_workload(
-                "ReplicaSet",
-                &set.metadata,
-                spec.replicas,
-                0,
-                template,
-                &[],
-                "spec.template",
-            ),
-            None => {
-                let name = namespaced_name("ReplicaSet", &set.metadata)?;
-                Err(Finding::new("spec.template", "", "there is no template", "describe the pods").on(
-                    "ReplicaSet",
-                    &name,
-                    "",
-                ))
-            }
+        let name = namespaced_name("ReplicaSet", &set.metadata)?;
+        let template = spec.template.as_ref().ok_or_else(|| no_template("ReplicaSet", &name))?;
+        self.remember_selector("ReplicaSet", &name, &spec.selector)?;
+        self.add_workload("ReplicaSet", &set.metadata, Count::replicas(spec.replicas), template, &[])
+    }
+
+    /// Takes a ReplicationController in.
+    pub fn add_replication_controller(&mut self, controller: &ReplicationController) -> Result<(), Problem> {
+        const KIND: &str = "ReplicationController";
+        let name = namespaced_name(KIND, &controller.metadata)?;
+        let Some(spec) = &controller.spec else { return Err(without_spec(KIND, &name)) };
+        let template = spec.template.as_ref().ok_or_else(|| no_template(KIND, &name))?;
+        // Without a selector it selects by the labels of its template.
+        let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
+        if let Some(selector) = spec.selector.as_ref().filter(|map| !map.is_empty()).or(labels) {
+            self.remember_map(KIND, &name, selector);
         }
+        self.add_workload(KIND, &controller.metadata, Count::replicas(spec.replicas), template, &[])
     }
 
     /// Takes a StatefulSet in; its claim templates give every pod claims of its own.
@@ -77,15 +76,10 @@ impl Cluster {
         let spec = &set.spec;
         let first = spec.ordinals.as_ref().and_then(|o| o.start).unwrap_or(0);
         let claims = spec.volume_claim_templates.as_deref().unwrap_or_default();
-        self.add_workload(
-            "StatefulSet",
-            &set.metadata,
-            spec.replicas,
-            first,
-            &spec.template,
-            claims,
-            "spec.template",
-        )
+        let name = namespaced_name("StatefulSet", &set.metadata)?;
+        self.remember_selector("StatefulSet", &name, &spec.selector)?;
+        let count = Count { first, ..Count::replicas(spec.replicas) };
+        self.add_workload("StatefulSet", &set.metadata, count, &spec.template, claims)
     }
 
     /// Takes a Job in.
@@ -102,8 +96,12 @@ impl Cluster {
                 .any(|c| matches!(c.type_.as_str(), "Complete" | "Failed") && c.status == "True")
         });
         let succeeded = status.and_then(|status| status.succeeded).unwrap_or(0);
-        let wanted = if finished || spec.suspend == Some(true) { 0 } else { pods_at_once(spec, succeeded) };
-        self.add_workload("Job", &job.metadata, Some(wanted), 0, &spec.template, &[], "spec.template")
+        let (field, mut wanted) = pods_at_once(spec, succeeded);
+        if finished || spec.suspend == Some(true) {
+            wanted = 0;
+        }
+        let count = Count { within: "spec", field, wanted, first: 0 };
+        self.add_workload("Job", &job.metadata, count, &spec.template, &[])
     }
 
     /// Takes a CronJob in: one run of its job. A suspended one is noted and brings no pods.
@@ -116,52 +114,38 @@ impl Cluster {
             self.notes.push(format!("CronJob `{name}` is suspended and brings no pods"));
             return Ok(());
         }
-        let wanted = Some(pods_at_once(job, 0));
-        self.add_workload(
-            "CronJob",
-            &cron.metadata,
-            wanted,
-            0,
-            &job.template,
-            &[],
-            "spec.jobTemplate.spec.template",
-        )
+        let (field, wanted) = pods_at_once(job, 0);
+        let count = Count { within: "spec.jobTemplate.spec", field, wanted, first: 0 };
+        self.add_workload("CronJob", &cron.metadata, count, &job.template, &[])
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one caller per kind, each with its own few differences")]
     fn add_workload(
         &mut self,
         kind: &'static str,
         metadata: &ObjectMeta,
-        replicas: Option<i32>,
-        first: i32,
+        count: Count,
         template: &PodTemplateSpec,
         claims: &[PersistentVolumeClaim],
-        path: &str,
     ) -> Result<(), Problem> {
         let full_name = namespaced_name(kind, metadata)?;
         let (namespace, name) = (namespace_of(metadata), metadata.name.as_deref().unwrap_or_default());
-        let replicas = replicas.unwrap_or(1);
-        let wanted = usize::try_from(replicas).map_err(|_| {
-            Finding::new(
-                "spec.replicas",
-                replicas.to_string(),
-                "a number of pods cannot be negative",
-                "write zero or more",
-            )
-            .on(kind, &full_name, "")
+        let field = format!("{}.{}", count.within, count.field);
+        let given = count.wanted.to_string();
+        let wanted = usize::try_from(count.wanted).map_err(|_| {
+            Finding::new(&field, &given, "a number of pods cannot be negative", "write zero or more")
+                .on(kind, &full_name, "")
         })?;
         let before = self.workload_index.get(&(kind, full_name.clone())).copied();
         let others = self.workload_pods - before.map_or(0, |at| self.workloads[at].wanted);
         if self.pods.len().saturating_add(others).saturating_add(wanted) > self.options.max_pods {
-            return Err(self.too_many(kind, &full_name, "spec.replicas", &replicas.to_string()));
+            return Err(self.too_many(kind, &full_name, &field, &given));
         }
         if metadata.deletion_timestamp.is_some() {
             return Ok(());
         }
         let (spec, claims, labels) = self
             .intern_template(namespace, template, claims)
-            .map_err(|finding| finding.on(kind, &full_name, &format!("{path}.spec")))?;
+            .map_err(|finding| finding.on(kind, &full_name, &format!("{}.template.spec", count.within)))?;
         let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
         let workload = Workload {
             kind,
@@ -169,7 +153,7 @@ impl Cluster {
             name: name.into(),
             owner: owner.map(|owner| (owner.kind.as_str().into(), owner.name.as_str().into())),
             wanted,
-            first: usize::try_from(first).unwrap_or(0),
+            first: usize::try_from(count.first).unwrap_or(0),
             spec,
             claims,
             labels,
@@ -208,16 +192,19 @@ impl Cluster {
             let (Some(namespace), Some(kind), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
                 continue;
             };
-            let workload = if kind == "Job" {
-                find("Job", namespace, name)
-            } else {
-                let set = find("ReplicaSet", namespace, name);
-                let deployment = match set {
-                    Some((_, set)) => set.made_by("Deployment"),
-                    // A ReplicaSet that is not here is named after its Deployment and a hash.
-                    None => name.rsplit_once('-').map(|(name, _)| name),
-                };
-                deployment.and_then(|deployment| find("Deployment", namespace, deployment)).or(set)
+            let workload = match kind {
+                "Job" => find("Job", namespace, name),
+                "ReplicationController" => find("ReplicationController", namespace, name),
+                "ReplicaSet" => {
+                    let set = find("ReplicaSet", namespace, name);
+                    let deployment = match set {
+                        Some((_, set)) => set.made_by("Deployment"),
+                        // A ReplicaSet that is not here is named after its Deployment and a hash.
+                        None => name.rsplit_once('-').map(|(name, _)| name),
+                    };
+                    deployment.and_then(|deployment| find("Deployment", namespace, deployment)).or(set)
+                }
+                _ => None,
             };
             if let Some((at, _)) = workload {
                 there[at] += count;
@@ -247,6 +234,10 @@ impl Cluster {
             // A StatefulSet has fixed names; the others take the next free one.
             let last =
                 if workload.kind == "StatefulSet" { workload.first + workload.wanted } else { usize::MAX };
+            let owner = match workload.kind {
+                "Job" | "CronJob" => NONE,
+                kind => self.intern_owner(&workload.namespace, kind, &workload.name),
+            };
             while left > 0 && ordinal < last {
                 use std::fmt::Write;
                 name.clear();
@@ -259,7 +250,8 @@ impl Cluster {
                         labels: workload.labels,
                         claims: workload.claims,
                         node: NONE,
-                        owner: NONE,
+                        owner,
+                        controlled: owner != NONE,
                         standing: Standing::Pending,
                         created: None,
                         uid: "".into(),
@@ -270,11 +262,31 @@ impl Cluster {
     }
 }
 
-/// Pods a Job runs at a time.
-fn pods_at_once(spec: &JobSpec, succeeded: i32) -> i32 {
+/// How many pods, and the field that says so.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    /// What `field` and the template stand below.
+    within: &'static str,
+    field: &'static str,
+    wanted: i32,
+    first: i32,
+}
+
+impl Count {
+    fn replicas(wanted: Option<i32>) -> Self {
+        Self { within: "spec", field: "replicas", wanted: wanted.unwrap_or(1), first: 0 }
+    }
+}
+
+fn no_template(kind: &str, name: &str) -> Problem {
+    Finding::new("spec.template", "", "there is no template", "describe the pods").on(kind, name, "")
+}
+
+/// Pods a Job runs at a time, and the field that decides.
+fn pods_at_once(spec: &JobSpec, succeeded: i32) -> (&'static str, i32) {
     let parallelism = spec.parallelism.unwrap_or(1);
-    match spec.completions {
-        Some(completions) => parallelism.min(completions.saturating_sub(succeeded).max(0)),
-        None => parallelism,
+    match spec.completions.map(|completions| completions.saturating_sub(succeeded).max(0)) {
+        Some(left) if left < parallelism => ("completions", left),
+        _ => ("parallelism", parallelism),
     }
 }

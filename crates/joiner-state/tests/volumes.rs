@@ -9,9 +9,13 @@ use serde_json::{Value, json};
 fn claim(cluster: &mut Cluster, name: &str, spec: Value) {
     cluster
         .add_persistent_volume_claim(&object(
-            json!({ "metadata": { "name": name, "namespace": "default" }, "spec": spec }),
+            json!({ "metadata": { "name": name, "namespace": "default", "annotations": bound() }, "spec": spec }),
         ))
         .expect("good");
+}
+
+fn bound() -> Value {
+    json!({ "pv.kubernetes.io/bind-completed": "yes" })
 }
 
 fn volume(cluster: &mut Cluster, name: &str, terms: Value, source: Value) {
@@ -282,4 +286,77 @@ fn ephemeral_volumes_need_no_claim_object() {
     assert_eq!(alternatives(&lowered, "default/p"), ["topology.kubernetes.io/zone In [a]"]);
     let reason = class(&lowered.snapshot, "default/q").refused.as_deref().unwrap_or_default();
     assert!(reason.contains("`default/q-tmp`"), "{reason}");
+}
+
+#[test]
+fn a_claim_that_is_still_being_bound_refuses_its_pods() {
+    let mut cluster = cluster();
+    let metadata = json!({ "name": "c", "namespace": "default" });
+    let half = json!({ "metadata": metadata, "spec": { "volumeName": "v" } });
+    cluster.add_persistent_volume_claim(&object(half)).expect("good");
+    volume(&mut cluster, "v", json!(null), csi("d"));
+    let lowered = lower_with(cluster, &[pod("p").claim("c")]);
+    let refused = class(&lowered.snapshot, "default/p").refused.as_deref().expect("refused");
+    assert!(refused.contains("`default/c` names volume `v` but is not bound to it yet"), "{refused}");
+}
+
+fn labelled(labels: Value, terms: Value) -> Vec<String> {
+    let mut cluster = cluster();
+    claim(&mut cluster, "c", json!({ "volumeName": "v" }));
+    let mut spec = csi("d");
+    if !terms.is_null() {
+        spec["nodeAffinity"] = json!({ "required": { "nodeSelectorTerms": terms } });
+    }
+    let volume = json!({ "metadata": { "name": "v", "labels": labels }, "spec": spec });
+    cluster.add_persistent_volume(&object(volume)).expect("good");
+    alternatives(&lower_with(cluster, &[pod("p").claim("c")]), "default/p")
+}
+
+#[test]
+fn zone_labels_of_a_volume_hold_like_node_affinity() {
+    let unlabelled = "topology.kubernetes.io/region DoesNotExist, topology.kubernetes.io/zone DoesNotExist";
+    let sorted = |text: &str| {
+        let mut parts: Vec<&str> = text.split(", ").collect();
+        parts.sort();
+        parts.join(", ")
+    };
+    let found = labelled(json!({ ZONE: "a" }), json!(null));
+    assert_eq!(found[0], "topology.kubernetes.io/zone In [a]");
+    assert_eq!((found.len(), sorted(&found[1])), (2, unlabelled.to_owned()));
+    let old = labelled(json!({ "failure-domain.beta.kubernetes.io/zone": "b__a" }), json!(null));
+    assert_eq!(old[0], "topology.kubernetes.io/zone In [a b]");
+    let both = labelled(json!({ ZONE: "a__b" }), json!([term(ZONE, "In", &["b", "c"])]));
+    assert_eq!(both, ["topology.kubernetes.io/zone In [b]"]);
+    assert!(labelled(json!({ ZONE: "a__" }), json!(null)).is_empty());
+    assert!(labelled(json!({ "app": "a" }), json!(null)).is_empty());
+}
+
+#[test]
+fn machines_on_their_way_have_the_limits_of_their_type() {
+    let with = |labels: Value, requirements: Value, drivers: Value| {
+        let mut cluster = cluster();
+        let mut types = [instance_type("small", 2, 0.1), instance_type("large", 4, 0.2)];
+        types[0].volume_limits.insert("ebs.csi.aws.com".to_owned(), 2);
+        types[1].volume_limits.insert("ebs.csi.aws.com".to_owned(), 5);
+        cluster.add_catalogue(None, &types, &[]);
+        let mut value = claim_json("c", "general");
+        for (key, label) in labels.as_object().expect("a map") {
+            value["metadata"]["labels"][key] = label.clone();
+        }
+        value["spec"]["requirements"] = requirements;
+        cluster.add_nodeclaim(&build::claim(value)).expect("good");
+        if !drivers.is_null() {
+            let csi = json!({ "metadata": { "name": "c" }, "spec": { "drivers": drivers } });
+            cluster.add_csi_node(&object(csi)).expect("good");
+        }
+        let lowered = cluster.finish();
+        lowered.snapshot.nodes[0].volume_limits.iter().map(|(_, limit)| *limit).collect::<Vec<_>>()
+    };
+    let named = |values: &[&str]| json!([{ "key": TYPE, "operator": "In", "values": values }]);
+    assert_eq!(with(json!({ TYPE: "large" }), json!([]), json!(null)), [5]);
+    assert_eq!(with(json!({}), named(&["small", "large"]), json!(null)), [2]);
+    assert_eq!(with(json!({}), json!([]), json!(null)), [0; 0]);
+    let driver = |count: Value| json!([{ "name": "ebs.csi.aws.com", "nodeID": "c", "allocatable": { "count": count } }]);
+    assert_eq!(with(json!({ TYPE: "large" }), json!([]), driver(json!(3))), [3]);
+    assert_eq!(with(json!({ TYPE: "large" }), json!([]), driver(json!(null))), [0; 0]);
 }

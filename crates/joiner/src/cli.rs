@@ -87,6 +87,10 @@ pub struct PlanArgs {
     /// NodePool refers to an EC2NodeClass, else `kwok`.
     #[arg(long, value_enum, ignore_case = true)]
     pub catalog: Option<Catalog>,
+    /// Scheduler configuration with default topology spread constraints for pods that have none, YAML or JSON:
+    /// `podTopologySpread.defaultConstraints`, or a whole KubeSchedulerConfiguration.
+    #[arg(long, value_name = "FILE")]
+    pub scheduler_config: Option<PathBuf>,
     /// Tell why this pod (NAME or NAMESPACE/NAME) goes where it goes, or nowhere.
     #[arg(long, value_name = "POD")]
     pub explain: Option<String>,

@@ -283,7 +283,7 @@ fn kinds_nobody_knows() {
     );
     yaml(
         &POD.replace("kind: Pod", "kind: Something"),
-        "FILE:2: Something web: `kind` is `Something`: `v1` has no such kind; kinds of `v1` that matter here: Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod",
+        "FILE:2: Something web: `kind` is `Something`: `v1` has no such kind; kinds of `v1` that matter here: Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service",
     );
     yaml(
         &DEPLOYMENT.replace("apps/v1", "apps/v1beta1"),
@@ -442,7 +442,7 @@ fn wrong_types() {
     );
     yaml(
         &list,
-        "FILE:20: Pod default/web: `spec.containers[0].resources.requests.cpu` is `much`: quantity `much` is not a number with an optional suffix such as `500m`, `2`, `1.5Gi` or `1e3`; write a quantity such as `500m` or `2Gi`",
+        "FILE:20: Pod default/web: `spec.containers[0].resources.requests.cpu` is `much`: not a quantity; write a number with an optional suffix, e.g. `500m`, `2` or `1.5Gi`",
     );
     json(
         "{\"apiVersion\": \"v1\", \"kind\": \"Pod\",\n \"metadata\": {\"name\": \"a\"},\n \"spec\": {\"containers\": [\n  {\"name\": \"x\",\n   \"image\": 7}]}}",
@@ -470,11 +470,11 @@ fn wrong_types() {
 fn wrong_quantities() {
     yaml(
         &POD.replace("cpu: 500m", "cpu: half"),
-        "FILE:10: Pod default/web: `spec.containers[0].resources.requests.cpu` is `half`: quantity `half` is not a number with an optional suffix such as `500m`, `2`, `1.5Gi` or `1e3`; write a quantity such as `500m` or `2Gi`",
+        "FILE:10: Pod default/web: `spec.containers[0].resources.requests.cpu` is `half`: not a quantity; write a number with an optional suffix, e.g. `500m`, `2` or `1.5Gi`",
     );
     yaml(
         &POD.replace("memory: 512Mi", "memory: 512MB"),
-        "FILE:10: Pod default/web: `spec.containers[0].resources.requests.memory` is `512MB`: quantity `512MB` is not a number with an optional suffix such as `500m`, `2`, `1.5Gi` or `1e3`; write a quantity such as `500m` or `2Gi`",
+        "FILE:10: Pod default/web: `spec.containers[0].resources.requests.memory` is `512MB`: not a quantity; write a number with an optional suffix, e.g. `500m`, `2` or `1.5Gi`",
     );
     yaml(
         &POD.replace("cpu: 500m", "cpu: -1"),
@@ -490,7 +490,7 @@ fn wrong_quantities() {
     );
     yaml(
         &NODE.replace("allocatable: {cpu: 4", "allocatable: {cpu: four"),
-        "FILE:6: Node n1: `status.allocatable.cpu` is `four`: quantity `four` is not a number with an optional suffix such as `500m`, `2`, `1.5Gi` or `1e3`; write a quantity such as `500m` or `2Gi`",
+        "FILE:6: Node n1: `status.allocatable.cpu` is `four`: not a quantity; write a number with an optional suffix, e.g. `500m`, `2` or `1.5Gi`",
     );
     yaml(
         &POOL.replace("limits: {cpu: 100}", "limits: {cpu: lots}"),
@@ -533,7 +533,7 @@ fn pools_that_are_not_valid() {
 fn numbers_of_pods() {
     yaml(
         &DEPLOYMENT.replace("replicas: 2", "replicas: 3000000"),
-        "FILE:7: Deployment shop/web: `spec.replicas` is `3000000`: more than 2000000 pods; raise the limit on pods or give fewer",
+        "FILE:7: Deployment shop/web: `spec.replicas` is `3000000`: more than 2000000 pods; raise `--max-pods` or give fewer pods",
     );
     yaml(
         &DEPLOYMENT.replace("replicas: 2", "replicas: -1"),
@@ -543,11 +543,11 @@ fn numbers_of_pods() {
         "two.yaml",
         format!("{POD}---\n{}", POD.replace("name: web", "name: api")),
         &["--max-pods", "1"],
-        "FILE:15: Pod default/api: `metadata.name` is `api`: more than 1 pods; raise the limit on pods or give fewer",
+        "FILE:15: Pod default/api: `metadata.name` is `api`: more than 1 pods; raise `--max-pods` or give fewer pods",
     );
     yaml(
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  parallelism: 2147483647\n  completions: 2147483647\n  template: {spec: {restartPolicy: Never, containers: [{name: a}]}}\n",
-        "FILE:4: Job default/a: `spec.replicas` is `2147483647`: more than 2000000 pods; raise the limit on pods or give fewer",
+        "FILE:5: Job default/a: `spec.parallelism` is `2147483647`: more than 2000000 pods; raise `--max-pods` or give fewer pods",
     );
 }
 
@@ -580,8 +580,31 @@ fn arguments_that_do_not_fit_the_input() {
         "error: `--explain` is `nothing-like-it`: there is no such pending pod in the input; pods of workloads are named \
          NAME-0, NAME-1, …, and only pending pods can be explained"
     );
-    let told = shown(&["--instance-types", "no/such/types.json"]);
-    assert!(told.starts_with("error: no/such/types.json: no such file or folder; "), "{told}");
+    assert_eq!(
+        shown(&["--instance-types", "no/such/types.json"]),
+        "error: no/such/types.json: no such file; check the path after --instance-types"
+    );
+    assert_eq!(
+        shown(&["--scheduler-config", "no/such/file.yaml"]),
+        "error: no/such/file.yaml: no such file; check the path after --scheduler-config"
+    );
+    let config = |text: &str| {
+        let path = folder.write("scheduler.yaml", text).display().to_string();
+        shown(&["--scheduler-config", &path])
+    };
+    assert_eq!(
+        config("---\na: 1\n---\nb: 2\n"),
+        "error: FOLDER/scheduler.yaml: a scheduler configuration is one document, neither none nor several; \
+         give `podTopologySpread.defaultConstraints`"
+    );
+    assert_eq!(
+        config(
+            "podTopologySpread:\n  defaultConstraints:\n    - maxSkew: 0\n      topologyKey: zone\n      whenUnsatisfiable: DoNotSchedule\n"
+        ),
+        "error: FOLDER/scheduler.yaml:3: `podTopologySpread.defaultConstraints[0].maxSkew` is `0`: \
+         the largest difference must be positive; write 1 or more"
+    );
+    assert!(config("a: {").starts_with("error: FOLDER/scheduler.yaml:"));
     let types = folder.write("types.json", "[{\"name\": \"a\", \"offerings\": []}]").display().to_string();
     let told = shown(&["--instance-types", &types]);
     assert!(

@@ -6,6 +6,7 @@ use std::fmt;
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 
+use super::syntax::entry_path;
 use super::{Problem, syntax};
 use crate::duration::{self, Duration};
 use crate::names::{self, Restriction};
@@ -97,7 +98,7 @@ impl Problems {
         for (name, quantity) in quantities.into_iter().flatten() {
             if Quantity::parse(&quantity.0).is_err() {
                 self.add(
-                    &format!("{path}.{name}"),
+                    &entry_path(path, name),
                     &quantity.0,
                     "not a quantity",
                     "write a number with an optional suffix, e.g. `100`, `500m` or `64Gi`",
@@ -134,20 +135,21 @@ impl Problems {
             if let Some(fault) = syntax::qualified_name_fault(key) {
                 self.add(path, key, fault, "use a key of the form `example.com/name`");
             }
+            let own_path = &entry_path(path, key);
             if let Some(fault) = syntax::label_value_fault(value) {
-                self.add(&format!("{path}.{key}"), value, fault, "change the value");
+                self.add(own_path, value, fault, "change the value");
             }
             if key == names::NODEPOOL_LABEL {
                 self.add(
-                    path,
-                    key,
+                    own_path,
+                    value,
                     "label is restricted",
                     "remove it; it always carries the name of the pool",
                 );
             } else if let Some(restriction) =
                 schema_restriction(key, false).or(names::restriction(key, extra))
             {
-                self.add(path, key, &restriction.to_string(), remedy_of(restriction));
+                self.add(own_path, value, &restriction.to_string(), remedy_of(restriction));
             }
         }
     }

@@ -28,6 +28,11 @@ pub fn qualified_name_fault(text: &str) -> Option<&'static str> {
     None
 }
 
+/// The path of a map's entry. A key with dots or slashes, as most label keys have, stands in brackets.
+pub fn entry_path(path: &str, key: &str) -> String {
+    if key.contains(['.', '/', '[', ']']) { format!("{path}[{key}]") } else { format!("{path}.{key}") }
+}
+
 /// What keeps `text` from being a label value.
 pub fn label_value_fault(text: &str) -> Option<&'static str> {
     if text.len() > 63 {

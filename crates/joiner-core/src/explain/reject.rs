@@ -241,6 +241,9 @@ fn offerings_reject(
     if offer_set::is_empty(&kept) {
         return (Reject::Limit, limit_message(scratch, pool, &set));
     }
+    if let Some(message) = volume_limit_message(scratch, class, pool, &kept) {
+        return (Reject::Volume, message);
+    }
     for key in scratch.templates[pool.at()].min_values.clone() {
         let (have, need) = scratch.distinct_values(pool, met, &kept, key);
         if have < need {
@@ -257,6 +260,25 @@ fn offerings_reject(
         return (Reject::Reserved, "waits for reserved capacity that is used up for now".to_owned());
     }
     (Reject::Topology, topology_message(scratch, class_idx, rung_at))
+}
+
+/// The driver of which the pod brings more volumes than any of the types attaches.
+fn volume_limit_message(scratch: &Scratch, class: &PodClass, pool: PoolIdx, set: &[u64]) -> Option<String> {
+    let catalogue = &scratch.snapshot.catalogues[scratch.snapshot.pools[pool.at()].catalogue.at()];
+    let limit = |at: usize, driver: &str| {
+        let limits = &catalogue.types[catalogue.offerings[at].instance_type.at()].volume_limits;
+        limits.iter().find(|(other, _)| **other == *driver).map(|(_, limit)| *limit as usize)
+    };
+    class.volumes.iter().find_map(|volume| {
+        let wanted = class.volumes.iter().filter(|other| other.driver == volume.driver).count();
+        let most = offer_set::iter(set).map(|at| limit(at, &volume.driver).unwrap_or(usize::MAX)).max()?;
+        (wanted > most).then(|| {
+            format!(
+                "volumes of driver `{}` it brings: {wanted}; the most that an instance type attaches: {most}",
+                volume.driver
+            )
+        })
+    })
 }
 
 /// No offering matches: which key alone leaves none?
@@ -279,6 +301,12 @@ fn no_offering(
         }
     }
     let ask = class.rungs[rung_at].ask;
+    let asked_for = scratch.offers.of(snapshot, &scratch.algebra, row.catalogue, ask);
+    let mut without_volumes = base.to_vec();
+    offer_set::and_into(&mut without_volumes, &asked_for);
+    if !class.volume_alternatives.is_empty() && !offer_set::is_empty(&without_volumes) {
+        return (Reject::Volume, "no offering is where its volumes can be reached".to_owned());
+    }
     for (key, asked) in scratch.algebra.items(ask).to_vec() {
         let names = scratch.algebra.names();
         let values = allowed_values_in(scratch, pool, key, base);

@@ -96,6 +96,19 @@ impl<'w> Market<'w> {
     }
 }
 
+/// Whether a type attaches the volumes of the node's pods: distinct claims per driver.
+fn attaches(instance_type: &InstanceType, seat: &Seat<'_>) -> bool {
+    let mut claims: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for volume in seat.pods.iter().flat_map(|(_, pod)| &pod.volumes) {
+        if let Some(driver) = &volume.driver {
+            claims.entry(driver).or_default().insert(&volume.claim);
+        }
+    }
+    claims.into_iter().all(|(driver, claims)| {
+        instance_type.volume_limits.get(driver).is_none_or(|limit| claims.len() <= *limit as usize)
+    })
+}
+
 /// Topology keys on which a pod of the node owns a hard rule: the machine cannot move along them.
 fn pinned(seat: &Seat<'_>) -> Vec<Ask> {
     let mut keys: BTreeSet<&str> = BTreeSet::new();
@@ -150,7 +163,7 @@ fn options<'w>(
         let start = suitable.partition_point(|(other, _)| *other < t);
         let mut offerings = Vec::new();
         for (_, o) in suitable[start..].iter().take_while(|(other, _)| *other == t) {
-            if market.hosts(pool, t, *o, &used, &ports) {
+            if market.hosts(pool, t, *o, &used, &ports) && attaches(&world.types[t], seat) {
                 offerings.push(&world.types[t].offerings[*o]);
             }
         }

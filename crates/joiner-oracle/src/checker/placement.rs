@@ -7,7 +7,7 @@ use super::predicates::{clash, untolerated};
 use super::roster::full_name;
 use super::seats::{Kind, Seat};
 use super::surface::{Ask, all_together};
-use crate::world::{Node, Pod, Resources, World};
+use crate::world::{Pod, Resources, World};
 
 pub(super) fn check(world: &World, seats: &[Seat<'_>], violations: &mut Vec<Violation>) {
     for seat in seats.iter().filter(|seat| !seat.pods.is_empty()) {
@@ -16,7 +16,10 @@ pub(super) fn check(world: &World, seats: &[Seat<'_>], violations: &mut Vec<Viol
                 let why = if node.cordoned { "the node is cordoned" } else { "the node is leaving" };
                 violations.push(Violation::new("node-closed", why).node(&node.name));
             }
-            volume_limits(node, seat, violations);
+            volume_limits(&node.volume_limits, seat, violations);
+        }
+        if let Kind::New { instance_type, .. } = seat.kind {
+            volume_limits(&instance_type.volume_limits, seat, violations);
         }
         room(seat, violations);
         taints(world, seat, violations);
@@ -133,8 +136,8 @@ fn labels(seat: &Seat<'_>, violations: &mut Vec<Violation>) {
     }
 }
 
-/// Attachments of a real node: distinct claims per driver. Limits of future machines are not known.
-fn volume_limits(node: &Node, seat: &Seat<'_>, violations: &mut Vec<Violation>) {
+/// Attachments of a node: distinct claims per driver.
+fn volume_limits(limits: &BTreeMap<String, u32>, seat: &Seat<'_>, violations: &mut Vec<Violation>) {
     let mut attached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut grown: BTreeSet<&str> = BTreeSet::new();
     let placed = seat.pods.iter().map(|(_, pod)| (*pod, true));
@@ -150,11 +153,11 @@ fn volume_limits(node: &Node, seat: &Seat<'_>, violations: &mut Vec<Violation>) 
     }
     for driver in grown {
         let count = attached.get(driver).map_or(0, BTreeSet::len);
-        if let Some(limit) = node.volume_limits.get(driver)
+        if let Some(limit) = limits.get(driver)
             && count > usize::try_from(*limit).unwrap_or(usize::MAX)
         {
             let message = format!("{count} volumes of `{driver}`, the node takes {limit}");
-            violations.push(Violation::new("volume-limits", message).node(&node.name));
+            violations.push(Violation::new("volume-limits", message).node(&seat.plan.name));
         }
     }
 }

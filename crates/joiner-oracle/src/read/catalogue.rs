@@ -1,6 +1,6 @@
 //! Instance types in the file format of the KWOK provider: capacity, overhead, labels and offerings.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -103,7 +103,13 @@ fn read(entry: &Value, name: &str) -> Result<InstanceType, String> {
     requirements.push(one_of("karpenter.kwok.sh/instance-cpu", [cpu.as_str()]));
     requirements.push(one_of("karpenter.kwok.sh/instance-memory", [memory.as_str()]));
 
-    Ok(InstanceType { name: name.to_owned(), requirements, capacity, allocatable, offerings })
+    let mut volume_limits = BTreeMap::new();
+    for (driver, count) in any_case(entry, "volumeLimits").and_then(Value::as_object).into_iter().flatten() {
+        let count = count.as_u64().and_then(|count| u32::try_from(count).ok());
+        let count = count.ok_or_else(|| format!("`volumeLimits` of `{driver}` must be a whole number"))?;
+        volume_limits.insert(driver.clone(), count);
+    }
+    Ok(InstanceType { name: name.to_owned(), requirements, capacity, allocatable, offerings, volume_limits })
 }
 
 fn offering(entry: &Value, type_name: &str) -> Result<Offering, String> {

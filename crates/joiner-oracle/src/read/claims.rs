@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::expressions::{node_expressions, one_of};
-use super::field::{at, list, stable_key, strings, text};
+use super::field::{at, labels, list, stable_key, strings, text};
 use crate::world::{Expr, Volume};
 
 /// Storage objects by name (`namespace/name` for claims).
@@ -16,20 +16,21 @@ pub(super) struct Storage {
     pub classes: BTreeMap<String, Value>,
 }
 
-/// The claims of a pod, or the sentence that refuses it.
-pub(super) enum Resolved {
-    Volumes(Vec<Volume>),
-    Refused(String),
+/// The claims of a pod, and the sentence that refuses it if one of them is broken. A broken claim may be attached all the same,
+/// where its pod runs already.
+pub(super) struct Resolved {
+    pub volumes: Vec<Volume>,
+    pub refused: Option<String>,
 }
 
-/// Resolves every claim of a pod. `Err` is malformed input; a broken claim is [`Resolved::Refused`].
+/// Resolves every claim of a pod. `Err` is malformed input; a broken claim is [`Resolved::refused`].
 pub(super) fn resolve(
     namespace: &str,
     pod: &str,
     spec: &Value,
     storage: &Storage,
 ) -> Result<Resolved, String> {
-    let mut volumes = Vec::new();
+    let mut resolved = Resolved { volumes: Vec::new(), refused: None };
     for volume in list(spec, &["volumes"])? {
         let (claim, template) = if let Some(claim) = text(volume, &["persistentVolumeClaim", "claimName"]) {
             (format!("{namespace}/{claim}"), None)
@@ -39,18 +40,57 @@ pub(super) fn resolve(
         } else {
             continue;
         };
-        let Some(object) = storage.claims.get(&claim).or(template) else {
-            return Ok(Resolved::Refused(format!("claim `{claim}` does not exist")));
+        let there = storage.claims.get(&claim);
+        let Some(object) = there.or(template) else {
+            resolved.refused.get_or_insert(format!("claim `{claim}` does not exist"));
+            continue;
         };
-        match resolve_claim(&claim, object, storage)? {
-            Ok(volume) => volumes.push(volume),
-            Err(why) => return Ok(Resolved::Refused(why)),
+        let held =
+            |alternatives| Volume { claim: claim.clone(), driver: driver_of(object, storage), alternatives };
+        match resolve_claim(&claim, object, there.is_some(), storage)? {
+            Ok(alternatives) => resolved.volumes.extend(alternatives.into_iter().map(held)),
+            Err(why) => {
+                resolved.volumes.push(held(Vec::new()));
+                resolved.refused.get_or_insert(why);
+            }
         }
     }
-    Ok(Resolved::Volumes(volumes))
+    Ok(resolved)
 }
 
-fn resolve_claim(name: &str, claim: &Value, storage: &Storage) -> Result<Result<Volume, String>, String> {
+/// The driver that attaches a claim, where it is known.
+fn driver_of(claim: &Value, storage: &Storage) -> Option<String> {
+    match text(claim, &["spec", "volumeName"]) {
+        Some(volume) => storage.volumes.get(volume).and_then(volume_driver),
+        None => {
+            let class = storage.classes.get(class_of(claim, storage)?)?;
+            text(class, &["provisioner"]).map(|name| csi_name(name).to_owned())
+        }
+    }
+}
+
+/// The storage class of a claim; admission fills in the default class when a claim does not name one.
+fn class_of<'v>(claim: &'v Value, storage: &'v Storage) -> Option<&'v str> {
+    const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+    let is_default = |class: &Value| {
+        at(class, &["metadata", "annotations", DEFAULT]).and_then(Value::as_str) == Some("true")
+    };
+    match at(claim, &["spec", "storageClassName"]).and_then(Value::as_str) {
+        Some("") => None,
+        Some(class) => Some(class),
+        None => storage.classes.iter().find(|(_, class)| is_default(class)).map(|(name, _)| name.as_str()),
+    }
+}
+
+/// What a claim asks of its node: any of the terms of each list. `is_object`: it is there, not only described in a template.
+type Terms = Vec<Vec<Vec<Expr>>>;
+
+fn resolve_claim(
+    name: &str,
+    claim: &Value,
+    is_object: bool,
+    storage: &Storage,
+) -> Result<Result<Terms, String>, String> {
     if at(claim, &["metadata", "deletionTimestamp"]).is_some() {
         return Ok(Err(format!("claim `{name}` is being deleted")));
     }
@@ -64,27 +104,14 @@ fn resolve_claim(name: &str, claim: &Value, storage: &Storage) -> Result<Result<
         if at(volume, &["metadata", "deletionTimestamp"]).is_some() {
             return Ok(Err(format!("volume `{bound}` of claim `{name}` is being deleted")));
         }
-        return Ok(Ok(Volume {
-            claim: name.to_owned(),
-            driver: volume_driver(volume),
-            alternatives: volume_terms(volume)?,
-        }));
+        if is_object && at(claim, &["metadata", "annotations", "pv.kubernetes.io/bind-completed"]).is_none() {
+            return Ok(Err(format!("claim `{name}` is not bound to its volume `{bound}` yet")));
+        }
+        let mut terms = vec![volume_terms(volume)?];
+        terms.extend(zone_terms(volume)?);
+        return Ok(Ok(terms));
     }
-    let class_name = match at(claim, &["spec", "storageClassName"]).and_then(Value::as_str) {
-        Some("") => None,
-        Some(class) => Some(class),
-        // Admission fills in the default class when a claim does not name one.
-        None => storage
-            .classes
-            .iter()
-            .find(|(_, class)| {
-                at(class, &["metadata", "annotations", "storageclass.kubernetes.io/is-default-class"])
-                    .and_then(Value::as_str)
-                    == Some("true")
-            })
-            .map(|(class, _)| class.as_str()),
-    };
-    let Some(class_name) = class_name else {
+    let Some(class_name) = class_of(claim, storage) else {
         return Ok(Err(format!("claim `{name}` is not bound and has no storage class")));
     };
     let Some(class) = storage.classes.get(class_name) else {
@@ -103,8 +130,27 @@ fn resolve_claim(name: &str, claim: &Value, storage: &Storage) -> Result<Result<
         }
         alternatives.push(exprs);
     }
-    let driver = text(class, &["provisioner"]).map(|name| csi_name(name).to_owned());
-    Ok(Ok(Volume { claim: name.to_owned(), driver, alternatives }))
+    Ok(Ok(vec![alternatives]))
+}
+
+/// What zone and region labels of a volume ask for: a listed value each, or a node with neither label.
+fn zone_terms(volume: &Value) -> Result<Option<Vec<Vec<Expr>>>, String> {
+    const KEYS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+    let mut listed = Vec::new();
+    for (key, value) in labels(volume, &["metadata", "labels"])? {
+        let key = stable_key(&key);
+        let values: Vec<&str> = value.split("__").map(str::trim).collect();
+        if KEYS.contains(&key) && !values.contains(&"") {
+            listed.push(one_of(key, values));
+        }
+    }
+    let absent = |key: &str| Expr {
+        key: key.to_owned(),
+        operator: "DoesNotExist".to_owned(),
+        values: Vec::new(),
+        min_values: None,
+    };
+    Ok((!listed.is_empty()).then(|| vec![listed, KEYS.map(absent).into()]))
 }
 
 fn volume_driver(volume: &Value) -> Option<String> {

@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::expressions::node_expressions;
 use super::field::{at, labels, list, required, stable_labels, text, whole32};
 use super::quantity::resources;
-use crate::world::{Node, Pool, Taint};
+use crate::world::{InstanceType, Node, Pool, Taint};
 
 const POOL: &str = "karpenter.sh/nodepool";
 
-/// A pool that may open machines; `None` for one with a fixed size or one being deleted.
+/// A pool that may open machines; `None` for one with a fixed size, being deleted, or not ready.
 pub(super) fn pool(object: &Value) -> Result<Option<Pool>, String> {
     let name = required(object, &["metadata", "name"])?.to_owned();
     let version = text(object, &["apiVersion"]).unwrap_or_default();
@@ -20,6 +20,12 @@ pub(super) fn pool(object: &Value) -> Result<Option<Pool>, String> {
     }
     if at(object, &["spec", "replicas"]).is_some() || at(object, &["metadata", "deletionTimestamp"]).is_some()
     {
+        return Ok(None);
+    }
+    let unready = |condition: &Value| {
+        text(condition, &["type"]) == Some("Ready") && text(condition, &["status"]) == Some("False")
+    };
+    if list(object, &["status", "conditions"])?.iter().any(unready) {
         return Ok(None);
     }
     let template =
@@ -41,11 +47,13 @@ pub(super) fn startup_taints(pool: &Value) -> Result<Vec<Taint>, String> {
     taints(list(pool, &["spec", "template", "spec", "startupTaints"])?)
 }
 
-/// A node. `startup` holds the startup taints of each pool, `csi` the CSINode objects by name.
+/// A node. `startup` holds the startup taints of each pool, `csi` the CSINode objects by name; a node still starting has the attach
+/// limits of its type for drivers that do not run there yet.
 pub(super) fn node(
     object: &Value,
     startup: &BTreeMap<String, Vec<Taint>>,
     csi: &BTreeMap<String, &Value>,
+    types: &[InstanceType],
 ) -> Result<Node, String> {
     let name = required(object, &["metadata", "name"])?.to_owned();
     let labels = stable_labels(labels(object, &["metadata", "labels"])?);
@@ -65,11 +73,20 @@ pub(super) fn node(
         None => capacity.clone(),
     };
     let mut volume_limits = BTreeMap::new();
+    let ty = labels
+        .get("node.kubernetes.io/instance-type")
+        .and_then(|name| types.iter().find(|ty| ty.name == *name));
+    if let Some(ty) = ty.filter(|_| !initialised) {
+        volume_limits.clone_from(&ty.volume_limits);
+    }
     if let Some(csi) = csi.get(&name) {
         for driver in list(csi, &["spec", "drivers"])? {
             let limit = at(driver, &["allocatable", "count"]).and_then(Value::as_u64);
-            if let (Some(driver), Some(limit)) = (text(driver, &["name"]), limit) {
-                volume_limits.insert(driver.to_owned(), u32::try_from(limit).unwrap_or(u32::MAX));
+            if let Some(driver) = text(driver, &["name"]) {
+                volume_limits.remove(driver);
+                if let Some(limit) = limit {
+                    volume_limits.insert(driver.to_owned(), u32::try_from(limit).unwrap_or(u32::MAX));
+                }
             }
         }
     }

@@ -71,6 +71,11 @@ pub(super) fn folded_selector(holder: &Value, pod_labels: &Labels) -> Result<Opt
     Ok(Some(tidy(selector.expressions)))
 }
 
+/// A selector of expressions that all hold.
+pub(super) fn joined(expressions: Vec<Expr>) -> Selector {
+    tidy(expressions)
+}
+
 /// One order and no repetition, so that equal selectors compare equal however they were written.
 fn tidy(mut expressions: Vec<Expr>) -> Selector {
     for expr in &mut expressions {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::claims::{Resolved, Storage, resolve};
+use super::claims::{Storage, resolve};
 use super::expressions::{folded_selector, node_expressions, selector};
 use super::field::{at, labels, list, required, seconds, stable_key, stable_labels, strings, text, whole32};
 use super::refusal::refusal;
@@ -116,10 +116,7 @@ fn read(object: &Value, namespace: String, name: String, around: &Surroundings) 
             .collect()
     };
 
-    let (volumes, broken_volume) = match resolve(&namespace, &name, spec, &around.storage)? {
-        Resolved::Volumes(volumes) => (volumes, None),
-        Resolved::Refused(why) => (Vec::new(), Some(why)),
-    };
+    let resolved = resolve(&namespace, &name, spec, &around.storage)?;
     let mut pod = Pod {
         uid: text(object, &["metadata", "uid"]).unwrap_or_default().to_owned(),
         created: text(object, &["metadata", "creationTimestamp"]).and_then(seconds),
@@ -137,7 +134,7 @@ fn read(object: &Value, namespace: String, name: String, around: &Surroundings) 
         preferred_affinity: soft_terms("podAffinity")?,
         preferred_anti_affinity: soft_terms("podAntiAffinity")?,
         ports: ports(spec)?,
-        volumes,
+        volumes: resolved.volumes,
         uses_resource_claims: !list(spec, &["resourceClaims"])?.is_empty(),
         is_daemon: owned_by(object, "DaemonSet"),
         terminating: at(object, &["metadata", "deletionTimestamp"]).is_some(),
@@ -146,7 +143,7 @@ fn read(object: &Value, namespace: String, name: String, around: &Surroundings) 
         namespace,
         name,
     };
-    pod.refused = refusal(&pod, &around.well_known).or(broken_volume);
+    pod.refused = refusal(&pod, &around.well_known).or(resolved.refused);
     Ok(pod)
 }
 

@@ -11,7 +11,7 @@ pub(super) struct Expanded {
     pub claims: Vec<(String, Value)>,
 }
 
-/// Expands a Deployment, ReplicaSet, StatefulSet, Job or CronJob; nothing for other kinds and for workloads another one controls.
+/// Expands a Deployment, ReplicaSet, ReplicationController, StatefulSet, Job or CronJob; nothing for other kinds and for workloads another one controls.
 pub(super) fn expand(object: &Value) -> Result<Expanded, String> {
     let mut expanded = Expanded::default();
     let owners = list(object, &["metadata", "ownerReferences"])?;
@@ -19,7 +19,7 @@ pub(super) fn expand(object: &Value) -> Result<Expanded, String> {
         return Ok(expanded);
     }
     let (template, count) = match text(object, &["kind"]).unwrap_or_default() {
-        "Deployment" | "ReplicaSet" | "StatefulSet" => {
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController" => {
             (at(object, &["spec", "template"]), whole(object, &["spec", "replicas"])?.unwrap_or(1))
         }
         "Job" => (at(object, &["spec", "template"]), at_once(at(object, &["spec"]))?),
@@ -40,11 +40,13 @@ pub(super) fn expand(object: &Value) -> Result<Expanded, String> {
     for index in 0..count {
         let pod_name = format!("{name}-{index}");
         let mut pod = from_template(template, namespace, &pod_name)?;
+        pod["metadata"]["ownerReferences"] =
+            json!([{ "kind": object["kind"], "name": name, "controller": true }]);
         for claim in claims {
             let volume = required(claim, &["metadata", "name"])?;
             let claim_name = format!("{volume}-{pod_name}");
             mount(&mut pod, volume, &claim_name);
-            expanded.claims.push((format!("{namespace}/{claim_name}"), claim.clone()));
+            expanded.claims.push((format!("{namespace}/{claim_name}"), as_if_bound(claim)));
         }
         expanded.pods.push(pod);
     }
@@ -56,6 +58,13 @@ pub(super) fn from_template(template: &Value, namespace: &str, name: &str) -> Re
     let spec = at(template, &["spec"]).ok_or("the pod template has no `spec`")?;
     let labels = at(template, &["metadata", "labels"]).cloned().unwrap_or_else(|| Value::Object(Map::new()));
     Ok(json!({ "metadata": { "namespace": namespace, "name": name, "labels": labels }, "spec": spec }))
+}
+
+/// A claim made of a template; if that names a volume, the claim will be bound to it by the time its pod is scheduled.
+fn as_if_bound(template: &Value) -> Value {
+    let mut claim = template.clone();
+    claim["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] = "yes".into();
+    claim
 }
 
 /// How many pods of a job run at the same time.

@@ -151,8 +151,8 @@ fn open<'r>(
     grow(run, state, rung, rules, &fresh)
 }
 
-/// "New or opened machine: taints → compatible → volume alternative → topology → instance types left → minValues →
-/// reservations". Returns the machine with the pod on it.
+/// "New or opened machine: taints → compatible → volume alternative → topology → instance types left → volume limits →
+/// minValues → reservations". Returns the machine with the pod on it.
 fn grow<'r>(
     run: &'r Run<'r>,
     state: &State<'r>,
@@ -212,7 +212,11 @@ fn settle<'r>(
         let choices: Vec<&Choice<'_>> = remaining(run, template, &requirements, &left, &pods);
         (!choices.is_empty()).then_some((requirements, choices))
     });
-    let Some((requirements, choices)) = found else { return ordinary("no instance type is left") };
+    let Some((requirements, mut choices)) = found else { return ordinary("no instance type is left") };
+    choices.retain(|choice| volumes::attaches(choice.ty, &pods));
+    if choices.is_empty() {
+        return ordinary("no instance type left attaches that many volumes");
+    }
 
     let opening = machine.pods.is_empty();
     let lower = opening && !run.options.strict_min_values;

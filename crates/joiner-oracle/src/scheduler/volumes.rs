@@ -1,9 +1,9 @@
-//! Rule book §8, "Volumes": the alternatives a pod's claims leave, and how many volumes a real node attaches.
+//! Rule book §8, "Volumes": the alternatives a pod's claims leave, and how many volumes a node or machine attaches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::requirement::{Requirements, both, conjunction, overlap};
-use crate::world::{Node, Pod};
+use crate::world::{InstanceType, Node, Pod};
 
 /// "Several claims: cross product of compatible pairs (all, if none is)". Never empty: no constraint is one
 /// alternative.
@@ -41,5 +41,17 @@ pub(super) fn within_limits<'a>(node: &Node, present: impl Iterator<Item = &'a P
         let new = wanted.difference(&there).count();
         let limit = node.volume_limits.get(driver);
         new == 0 || limit.is_none_or(|limit| there.len() + new <= *limit as usize)
+    })
+}
+
+/// Whether a machine of a type attaches all volumes of these pods.
+pub(super) fn attaches(ty: &InstanceType, pods: &[&Pod]) -> bool {
+    ty.volume_limits.iter().all(|(driver, limit)| {
+        let volumes = pods.iter().flat_map(|pod| &pod.volumes);
+        let claims: BTreeSet<&str> = volumes
+            .filter(|volume| volume.driver.as_ref() == Some(driver))
+            .map(|volume| volume.claim.as_str())
+            .collect();
+        claims.len() <= *limit as usize
     })
 }

@@ -234,6 +234,25 @@ const MUTATIONS: &[Mutation] = &[
     ("one volume too many", &["volume-limits"], |s| {
         s.pod_spec("Deployment", "api")["volumes"] = uses_claim("spare");
     }),
+    ("more volumes than any machine of the type attaches", &["volume-limits", "option-unfit"], |s| {
+        s.types[0]["volumeLimits"] = json!({"csi.example.com": 0});
+    }),
+    ("an option that attaches too few volumes", &["option-unfit"], |s| {
+        s.types[1]["volumeLimits"] = json!({"csi.example.com": 0});
+    }),
+    ("volume labelled with another zone", &["volume-topology"], |s| {
+        s.object("PersistentVolume", "pv-db")["spec"] = json!({"csi": {"driver": "csi.example.com"}});
+        s.object("PersistentVolume", "pv-db")["metadata"]["labels"] =
+            json!({"failure-domain.beta.kubernetes.io/zone": "a__c"});
+    }),
+    ("volume not bound yet", &["pod-refused"], |s| {
+        s.object("PersistentVolumeClaim", "data-db-0")["metadata"]["annotations"] = json!({});
+    }),
+    ("pool not ready", &["pool-unknown"], |s| {
+        s.object("NodePool", "spot")["status"] =
+            json!({"conditions": [{"type": "Ready", "status": "False"}]});
+    }),
+    ("default spread of what a Service selects", &["spread"], |s| default_spread(s, "DoNotSchedule")),
     // Topology.
     ("own anti-affinity", &["anti-affinity"], |s| s.move_pod("default/cache-1", "w-a")),
     ("anti-affinity of a bound pod", &["anti-affinity"], |s| s.move_pod("default/lonely", "n1")),
@@ -444,11 +463,29 @@ const HARMLESS: &[Harmless] = &[
             json!([{"key": "k", "effect": "PreferNoSchedule"}]);
         s.pod_spec("Deployment", "web")["topologySpreadConstraints"] = spread(CAPACITY_TYPE, "web");
     }),
+    ("default spread that may be given up", |s| default_spread(s, "ScheduleAnyway")),
+    ("default spread of pods that bring their own", |s| {
+        default_spread(s, "DoNotSchedule");
+        s.pod_spec("Deployment", "api")["topologySpreadConstraints"] = spread(HOST, "nobody");
+    }),
+    ("volume labelled with its zone and another", |s| {
+        s.object("PersistentVolume", "pv-db")["metadata"]["labels"] = json!({ZONE: "a__b"});
+    }),
     ("anti-affinity of another namespace", |s| {
         s.object("Pod", "guard")["metadata"]["namespace"] = json!("elsewhere");
         s.move_pod("default/lonely", "n1");
     }),
 ];
+
+/// Spreads the pods of `api`, both in zone a, by default.
+fn default_spread(scene: &mut Scene, answer: &str) {
+    let service =
+        json!({"kind": "Service", "metadata": {"name": "api"}, "spec": {"selector": {"app": "api"}}});
+    scene.manifests.push(service);
+    scene.scheduler_config = json!({"podTopologySpread": {"defaultConstraints": [
+        {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": answer},
+    ]}});
+}
 
 fn rules(scene: &Scene) -> (BTreeSet<&'static str>, String) {
     let violations = scene.check();

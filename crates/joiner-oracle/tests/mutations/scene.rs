@@ -8,12 +8,19 @@ use serde_json::{Value, json};
 pub struct Scene {
     pub manifests: Vec<Value>,
     pub types: Vec<Value>,
+    /// Null: none.
+    pub scheduler_config: Value,
     pub plan: Value,
 }
 
 impl Scene {
     pub fn check(&self) -> Vec<Violation> {
-        let world = World::from_manifests(&self.manifests, &self.types).expect("the scene can be read");
+        let world = World::from_manifests_with(
+            &self.manifests,
+            &self.types,
+            Some(&self.scheduler_config).filter(|config| !config.is_null()),
+        )
+        .expect("the scene can be read");
         check(&world, &self.plan)
     }
 
@@ -216,7 +223,7 @@ pub fn volume(name: &str, zone: &str) -> Value {
 }
 
 pub fn claim(name: &str, volume: &str) -> Value {
-    json!({"kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": {"volumeName": volume}})
+    json!({"kind": "PersistentVolumeClaim", "metadata": {"name": name, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": {"volumeName": volume}})
 }
 
 pub fn uses_claim(claim: &str) -> Value {
@@ -364,6 +371,7 @@ pub fn good() -> Scene {
     let mut scene = Scene {
         manifests,
         types,
+        scheduler_config: Value::Null,
         plan: json!({
             "apiVersion": "joiner.sh/v1alpha1", "kind": "Plan", "nodes": nodes, "unschedulable": unschedulable,
             "totals": {"lowerBoundPerHour": 0.5}, "timing": {"solveSeconds": 0.001},

@@ -26,7 +26,7 @@ fn recorded_bad_files() {
     assert_eq!(
         refusal("types-nooff.json", include_str!("../data/types-nooff.json")),
         "entry [0] (`nooff`): `unknownKey`: unknown key; known here are `name`, `architecture`, `operatingSystems`, \
-         `resources`, `offerings`\n\
+         `resources`, `offerings`, `volumeLimits`\n\
          entry [0] (`nooff`): `offerings`: empty: the type could never be chosen; give at least one offering"
     );
     let node = refusal("node.json", include_str!("../data/node-without-kubelet.json"));
@@ -175,6 +175,36 @@ const TWO: &str = "
 ";
 
 #[test]
+fn volume_limits_are_whole_numbers_under_drivers() {
+    for (limits, expected) in [
+        (
+            "3",
+            "`volumeLimits` is `3`: expected a table of CSI drivers and numbers, such as `{ebs.csi.aws.com: 25}`",
+        ),
+        ("{d.io: -1}", "`volumeLimits[d.io]` is `-1`: expected a whole number from 0 to 4294967295"),
+        (
+            "{d.io: 5000000000}",
+            "`volumeLimits[d.io]` is `5000000000`: expected a whole number from 0 to 4294967295",
+        ),
+        ("{d.io: '3'}", "`volumeLimits[d.io]` is `3`: expected a whole number; write it without quotes"),
+        (
+            "{d.io: 1.5}",
+            "`volumeLimits[d.io]` is `1.5`: expected a whole number, how many volumes the driver attaches to one machine",
+        ),
+        (
+            "{'': 1}",
+            "`volumeLimits[]` is `1`: not the name of a CSI driver; use a form like `ebs.csi.aws.com`",
+        ),
+    ] {
+        let text = format!(
+            "- {{name: a, architecture: amd64, operatingSystems: [linux], resources: {{cpu: 2, memory: 4Gi}}, \
+             volumeLimits: {limits}, offerings: [{{zone: z, capacityType: spot, price: 1}}]}}"
+        );
+        assert_eq!(refusal("limits.yaml", &text), format!("entry [0] (`a`): {expected}"));
+    }
+}
+
+#[test]
 fn names_must_differ() {
     assert_eq!(
         refusal("two.yaml", TWO),
@@ -203,7 +233,8 @@ fn documents_that_are_no_list() {
         (
             "a.json",
             "[4]",
-            "entry [0]: expected a table with the keys `name`, `architecture`, `operatingSystems`, `resources`, `offerings`",
+            "entry [0]: expected a table with the keys `name`, `architecture`, `operatingSystems`, `resources`, `offerings`, \
+             `volumeLimits`",
         ),
     ] {
         assert_eq!(refusal(file_name, text), expected, "{text}");

@@ -49,6 +49,7 @@ fn files_with_everything() -> Result<(), LoadError> {
   architecture: amd64
   operatingSystems: [linux, windows]
   resources: {cpu: 1500m, memory: 1e9, pods: 7, hugepages-2Mi: 128Mi}
+  VolumeLimits: {ebs.csi.aws.com: 25, other.example.com: 0}
   offerings:
   - {price: 1e-7, capacityType: reserved, zone: '1', reservationCapacity: 9, capacityOverride: {cpu: 3}, available: false}
   - price: 3

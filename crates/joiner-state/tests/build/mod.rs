@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 pub const HOST: &str = "kubernetes.io/hostname";
+pub const TYPE: &str = "node.kubernetes.io/instance-type";
 
 /// Any object from JSON.
 pub fn object<T: k8s_openapi::serde::de::DeserializeOwned>(value: Value) -> T {

@@ -26,18 +26,19 @@ pub fn run(command: &InstanceTypesCommand, streams: &mut Streams) -> anyhow::Res
 /// The catalogue in a file; what is wrong with it is bad input, all of it told at once.
 pub fn load(path: &std::path::Path) -> Result<joiner_provider_kwok::Catalogue, InputError> {
     let source = Source::File(path.to_owned());
-    joiner_provider_kwok::Catalogue::from_text(&source.name(), &text_of(&source)?).map_err(|refused| {
-        let problems: Vec<String> = refused.problems.iter().take(20).map(ToString::to_string).collect();
-        let remedy = format!("`joiner instance-types check {}` lists every problem", path.display());
-        InputError::of_file(&refused.file_name, problems.join("; "), remedy)
-    })
+    joiner_provider_kwok::Catalogue::from_text(&source.name(), &text_of(&source, "--instance-types")?)
+        .map_err(|refused| {
+            let problems: Vec<String> = refused.problems.iter().take(20).map(ToString::to_string).collect();
+            let remedy = format!("`joiner instance-types check {}` lists every problem", path.display());
+            InputError::of_file(&refused.file_name, problems.join("; "), remedy)
+        })
 }
 
-/// The text of a file.
-fn text_of(source: &Source) -> Result<String, InputError> {
+/// The text of a file; `flag` is what the user named it with.
+fn text_of(source: &Source, flag: &str) -> Result<String, InputError> {
     let name = source.name();
     let mut bytes = Vec::new();
-    source.open()?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| {
+    source.open_for(flag)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| {
         InputError::of_file(&name, format!("it can't be read: {error}"), "check the file")
     })?;
     if bytes.len() as u64 > FILE_BYTES_MAX {

@@ -2,18 +2,20 @@
 //!
 //! [`source`] finds the files, [`documents`] cuts them into documents (a JSON `List` into its items) without holding more than one at a
 //! time, [`objects`] reads a document as the kind it says it is, strictly, and [`locate`] finds the line of a field, but
-//! only when there is something to complain about.
+//! only when there is something to complain about. [`scheduler_config`] reads the one file that holds no manifests.
 
 pub mod documents;
 mod json;
 pub mod locate;
 mod locate_json;
 pub mod objects;
+pub mod scheduler_config;
 pub mod source;
 mod yaml_value;
 
 pub use documents::{Document, Documents};
 pub use objects::{Object, Reading, read_object};
+pub use scheduler_config::SchedulerConfig;
 pub use source::{Source, sources};
 
 /// The largest document accepted, in bytes: a single object is never this large, a runaway file is.

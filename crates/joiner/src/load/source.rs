@@ -26,11 +26,16 @@ impl Source {
 
     /// Opens it.
     pub fn open(&self) -> Result<Box<dyn Read>, InputError> {
+        self.open_for("-f")
+    }
+
+    /// Opens it; `flag` is what the user named it with.
+    pub fn open_for(&self, flag: &str) -> Result<Box<dyn Read>, InputError> {
         match self {
             Self::Stdin => Ok(Box::new(io::stdin())),
             Self::File(path) => match File::open(path) {
                 Ok(file) => Ok(Box::new(file)),
-                Err(error) => Err(unreadable(path, &error)),
+                Err(error) => Err(unreadable(path, flag, &error)),
             },
         }
     }
@@ -47,7 +52,7 @@ pub fn sources(arguments: &[PathBuf]) -> Result<Vec<Source>, InputError> {
             }
             out.push(Source::Stdin);
         } else if path.is_dir() {
-            let files = manifests_in(path).map_err(|error| unreadable(path, &error))?;
+            let files = manifests_in(path).map_err(|error| unreadable(path, "-f", &error))?;
             if files.is_empty() {
                 let message = "the folder holds no .yaml, .yml or .json file";
                 let remedy = "name a folder with manifests (folders inside it are not searched)";
@@ -56,7 +61,7 @@ pub fn sources(arguments: &[PathBuf]) -> Result<Vec<Source>, InputError> {
             out.extend(files.into_iter().map(Source::File));
         } else {
             if let Err(error) = std::fs::metadata(path) {
-                return Err(unreadable(path, &error));
+                return Err(unreadable(path, "-f", &error));
             }
             out.push(Source::File(path.clone()));
         }
@@ -79,11 +84,16 @@ fn manifests_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> InputError {
+fn unreadable(path: &Path, flag: &str, error: &io::Error) -> InputError {
+    let check_path =
+        if flag.is_empty() { "check the path".to_owned() } else { format!("check the path after {flag}") };
     let (message, remedy) = match error.kind() {
-        io::ErrorKind::NotFound => ("no such file or folder".to_owned(), "check the path after -f"),
-        io::ErrorKind::PermissionDenied => ("not allowed to read it".to_owned(), "check its permissions"),
-        _ => (error.to_string(), "check the path after -f"),
+        io::ErrorKind::NotFound if flag == "-f" => ("no such file or folder".to_owned(), check_path),
+        io::ErrorKind::NotFound => ("no such file".to_owned(), check_path),
+        io::ErrorKind::PermissionDenied => {
+            ("not allowed to read it".to_owned(), "check its permissions".to_owned())
+        }
+        _ => (error.to_string(), check_path),
     };
     InputError::of_file(&path.display().to_string(), message, remedy)
 }

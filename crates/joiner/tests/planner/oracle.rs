@@ -53,8 +53,12 @@ fn compare(seed: u64, size: Size, respect: bool, strict: bool) -> Result<(), Str
         std::fs::write(format!("{folder}/manifests.json"), list.to_string()).expect("writable");
         std::fs::write(format!("{folder}/types.json"), Value::Array(generated.types.clone()).to_string())
             .expect("writable");
+        if let Some(config) = &generated.scheduler_config {
+            std::fs::write(format!("{folder}/scheduler.json"), config.to_string()).expect("writable");
+        }
     }
-    let world = World::from_manifests(&generated.manifests, &generated.types)?;
+    let config = generated.scheduler_config.as_ref();
+    let world = World::from_manifests_with(&generated.manifests, &generated.types, config)?;
     let options = scheduler::Options { respect_preferences: respect, strict_min_values: strict };
     let expected = outcome_to_plan(&world, &scheduler::schedule(&world, &options));
     let mut extra = vec!["--no-lower-bound"];
@@ -64,6 +68,9 @@ fn compare(seed: u64, size: Size, respect: bool, strict: bool) -> Result<(), Str
     if !strict {
         extra.push("--min-values-policy=BestEffort");
     }
+    let file = config.map(|config| support::ConfigFile::new(&format!("{seed}-{size:?}"), config));
+    let flag = file.as_ref().map(support::ConfigFile::flag);
+    extra.extend(flag.as_deref());
     let plan = support::plan(&generated.manifests, &generated.types, &extra)?;
     let (expected_essence, essence) = (essence(&expected), essence(&plan));
     if expected_essence != essence {

@@ -49,6 +49,8 @@ fn run(scenario: &Scenario, path: &Path) -> Result<Value, String> {
             extra.push(format!("{flag}{value}"));
         }
     }
+    let config = options.get("schedulerConfig").map(|config| support::ConfigFile::new("scenario", config));
+    extra.extend(config.as_ref().map(support::ConfigFile::flag));
     let extra: Vec<&str> = extra.iter().map(String::as_str).collect();
     let folder = std::env::temp_dir().join(format!("joiner-scenario-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for files");
@@ -68,7 +70,10 @@ fn run(scenario: &Scenario, path: &Path) -> Result<Value, String> {
     };
     let result = support::plan_files(&arguments, catalogue)
         // The folder's name differs from run to run.
-        .map_err(|error| error.replace(&format!("{}/", folder.display()), ""));
+        .map_err(|error| error.replace(&format!("{}/", folder.display()), ""))
+        .map_err(|error| {
+            config.iter().fold(error, |error, config| error.replace(&config.name(), "scheduler.json"))
+        });
     let _ = std::fs::remove_file(manifest);
     result
 }

@@ -21,6 +21,35 @@ pub fn arguments(extra: &[&str]) -> PlanArgs {
     }
 }
 
+/// A scheduler configuration in a file of its own, for as long as it is needed.
+pub struct ConfigFile(std::path::PathBuf);
+
+impl ConfigFile {
+    /// `name` tells it from others written at the same time.
+    pub fn new(name: &str, config: &Value) -> Self {
+        let name = format!("joiner-scheduler-config-{}-{name}.json", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, config.to_string()).expect("writable");
+        Self(path)
+    }
+
+    /// Its name, as messages show it.
+    pub fn name(&self) -> String {
+        self.0.display().to_string()
+    }
+
+    /// The argument that names it.
+    pub fn flag(&self) -> String {
+        format!("--scheduler-config={}", self.0.display())
+    }
+}
+
+impl Drop for ConfigFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// The plan of manifests over types in KWOK's file format, as JSON.
 pub fn plan(manifests: &[Value], types: &[Value], extra: &[&str]) -> Result<Value, String> {
     let text = serde_json::to_string(types).expect("values can be written");

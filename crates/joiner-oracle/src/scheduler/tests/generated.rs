@@ -7,7 +7,8 @@ use crate::generate::{Size, cluster};
 
 fn generated(seed: u64) -> World {
     let made = cluster(seed, Size::Small);
-    World::from_manifests(&made.manifests, &made.types).unwrap_or_else(|why| panic!("seed {seed}: {why}"))
+    World::from_manifests_with(&made.manifests, &made.types, made.scheduler_config.as_ref())
+        .unwrap_or_else(|why| panic!("seed {seed}: {why}"))
 }
 
 /// Both policies of each kind, by seed.
@@ -85,4 +86,37 @@ fn the_checker_finds_no_fault() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn default_spread_limits_of_types_and_zone_labels_make_a_difference() {
+    let mut changed = [0; 3];
+    for seed in 0..200 {
+        let made = cluster(seed, Size::Small);
+        let config = made.scheduler_config.as_ref();
+        let plan = |manifests: &[serde_json::Value], types: &[serde_json::Value], config| {
+            let world = World::from_manifests_with(manifests, types, config).expect("readable");
+            outcome_to_plan(&world, &schedule(&world, &options(seed)))
+        };
+        let expected = plan(&made.manifests, &made.types, config);
+        if config.is_some() {
+            changed[0] += usize::from(plan(&made.manifests, &made.types, None) != expected);
+        }
+        let mut types = made.types.clone();
+        for entry in types.iter_mut().filter_map(serde_json::Value::as_object_mut) {
+            entry.remove("volumeLimits");
+        }
+        if types != made.types {
+            changed[1] += usize::from(plan(&made.manifests, &types, config) != expected);
+        }
+        let mut manifests = made.manifests.clone();
+        for object in manifests.iter_mut().filter(|object| object["kind"] == "PersistentVolume") {
+            object["metadata"]["labels"] = serde_json::Value::Null;
+        }
+        if manifests != made.manifests {
+            changed[2] += usize::from(plan(&manifests, &made.types, config) != expected);
+        }
+    }
+    // Of 200 clusters. Less would mean that comparing with the planner says little about these rules.
+    assert!(changed[0] >= 20 && changed[1] >= 3 && changed[2] >= 3, "{changed:?}");
 }

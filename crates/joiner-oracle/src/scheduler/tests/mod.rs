@@ -138,6 +138,7 @@ pub fn ty(name: &str, cpu: i128, price: f64) -> InstanceType {
         allocatable: capacity.clone(),
         capacity,
         offerings,
+        volume_limits: Default::default(),
     }
 }
 

@@ -34,7 +34,7 @@ pub fn run(arguments: &CheckArgs, streams: &mut Streams) -> anyhow::Result<u8> {
 }
 
 fn report(source: &Source) -> CheckReport {
-    match text_of(source) {
+    match text_of(source, "") {
         Ok(text) => check(&source.name(), &text, Availability::default()),
         Err(error) => unreadable(&source.name(), error.message),
     }

@@ -24,7 +24,7 @@ pub fn run(arguments: &ListArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         },
         Some(path) => {
             let source = only_source(path)?;
-            match Catalogue::from_text(&source.name(), &text_of(&source)?) {
+            match Catalogue::from_text(&source.name(), &text_of(&source, "-f")?) {
                 Ok(catalogue) => catalogue,
                 Err(refused) => {
                     for problem in &refused.problems {

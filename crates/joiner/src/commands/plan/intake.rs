@@ -1,6 +1,7 @@
 //! From documents to a snapshot: reading in batches on several threads, digesting in order.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use joiner_api::NodePool;
@@ -8,7 +9,7 @@ use joiner_state::{Cluster, Lowered};
 use rayon::prelude::*;
 
 use crate::cli::{PlanArgs, PreferencePolicy};
-use crate::load::{self, Document, Documents, Object, Reading, Source, read_object};
+use crate::load::{self, Document, Documents, Object, Reading, SchedulerConfig, Source, read_object};
 use crate::report::InputError;
 
 /// Documents read before they are worked on: enough to keep threads busy, few enough to hold.
@@ -19,6 +20,8 @@ pub struct Intake {
     cluster: Cluster,
     reading: Reading,
     threads: usize,
+    /// A file still to be read.
+    scheduler_config: Option<PathBuf>,
     skipped: BTreeMap<String, usize>,
     notes: Vec<String>,
     pools: usize,
@@ -39,6 +42,7 @@ impl Intake {
             cluster: Cluster::new(options),
             reading: Reading::new(arguments.validate),
             threads: arguments.threads,
+            scheduler_config: arguments.scheduler_config.clone(),
             skipped: BTreeMap::new(),
             notes: Vec::new(),
             pools: 0,
@@ -51,6 +55,7 @@ impl Intake {
 
     /// Reads all sources.
     pub fn read(&mut self, sources: &[Source]) -> anyhow::Result<()> {
+        self.read_scheduler_config()?;
         let names: Vec<String> = sources.iter().map(Source::name).collect();
         let pool = match self.threads {
             1 => None,
@@ -77,12 +82,22 @@ impl Intake {
         name: &str,
         values: impl IntoIterator<Item = serde_json::Value>,
     ) -> Result<(), InputError> {
+        self.read_scheduler_config()?;
         let names = [name.to_owned()];
         for (item, value) in values.into_iter().enumerate() {
             let document = Document { source: 0, line: None, item, text: None, value: Some(value) };
             self.digest(&names, std::slice::from_ref(&document), None)?;
         }
         Ok(())
+    }
+
+    /// Sets default constraints, before any object comes in: workloads keep their selectors only if somebody asks for them.
+    fn read_scheduler_config(&mut self) -> Result<(), InputError> {
+        let Some(path) = self.scheduler_config.take() else { return Ok(()) };
+        let config = SchedulerConfig::read(&path)?;
+        self.cluster
+            .set_default_spread(&config.constraints, &config.field)
+            .map_err(|problem| config.complaint(problem))
     }
 
     fn digest(
@@ -126,6 +141,8 @@ impl Intake {
             Object::Deployment(object) => cluster.add_deployment(&object),
             Object::ReplicaSet(object) => cluster.add_replicaset(&object),
             Object::StatefulSet(object) => cluster.add_statefulset(&object),
+            Object::ReplicationController(object) => cluster.add_replication_controller(&object),
+            Object::Service(object) => cluster.add_service(&object),
             Object::Job(object) => cluster.add_job(&object),
             Object::CronJob(object) => cluster.add_cronjob(&object),
             Object::DaemonSet(object) => cluster.add_daemonset(&object),
