@@ -49,6 +49,8 @@ pub enum Color {
 pub enum Command {
     /// Show which machines manifests need, what they cost, and why a pod can't be placed.
     Plan(Box<PlanArgs>),
+    /// Find what is wrong with pools, pods and overlays before they are applied.
+    Lint(Box<crate::commands::lint::LintArgs>),
     /// Print older NodePools and Provisioners as karpenter.sh/v1.
     Convert(ConvertArgs),
     /// Print the CustomResourceDefinitions joiner serves.

@@ -3,6 +3,7 @@
 pub mod convert;
 pub mod crds;
 pub mod instance_types;
+pub mod lint;
 pub mod meta;
 pub mod plan;
 
@@ -18,6 +19,7 @@ pub fn run(cli: Cli, streams: &mut Streams) -> anyhow::Result<u8> {
     }
     match cli.command {
         Command::Plan(arguments) => plan::run(&arguments, streams),
+        Command::Lint(arguments) => lint::run(&arguments, streams),
         Command::Convert(arguments) => convert::run(&arguments, streams),
         Command::Crds(arguments) => crds::run(&arguments, streams),
         Command::InstanceTypes(arguments) => instance_types::run(&arguments.command, streams),

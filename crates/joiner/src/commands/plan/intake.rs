@@ -7,7 +7,7 @@ use joiner_api::NodePool;
 use joiner_state::{Cluster, Lowered};
 use rayon::prelude::*;
 
-use crate::cli::{PlanArgs, PreferencePolicy};
+use crate::cli::{PlanArgs, PreferencePolicy, Validate};
 use crate::load::{self, Document, Documents, Object, Reading, Source, read_object};
 use crate::report::InputError;
 
@@ -35,10 +35,15 @@ impl Intake {
             respect_preferences: arguments.preference_policy == PreferencePolicy::Respect,
             max_pods: arguments.max_pods,
         };
+        Self::with(options, arguments.validate, arguments.threads)
+    }
+
+    /// The same for callers without `plan`'s arguments.
+    pub fn with(options: joiner_state::Options, validate: Validate, threads: usize) -> Self {
         Self {
             cluster: Cluster::new(options),
-            reading: Reading::new(arguments.validate),
-            threads: arguments.threads,
+            reading: Reading::new(validate),
+            threads,
             skipped: BTreeMap::new(),
             notes: Vec::new(),
             pools: 0,
@@ -83,6 +88,11 @@ impl Intake {
             self.digest(&names, std::slice::from_ref(&document), None)?;
         }
         Ok(())
+    }
+
+    /// Takes in documents that were cut before; `names` are those of their sources.
+    pub fn read_documents(&mut self, names: &[String], documents: &[Document]) -> Result<(), InputError> {
+        self.digest(names, documents, None)
     }
 
     fn digest(
