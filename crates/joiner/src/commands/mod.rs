@@ -6,6 +6,7 @@ pub mod instance_types;
 pub mod lint;
 pub mod meta;
 pub mod plan;
+pub mod what_if;
 
 use crate::Streams;
 use crate::cli::{Cli, Color, Command};
@@ -19,6 +20,7 @@ pub fn run(cli: Cli, streams: &mut Streams) -> anyhow::Result<u8> {
     }
     match cli.command {
         Command::Plan(arguments) => plan::run(&arguments, streams),
+        Command::WhatIf(arguments) => what_if::run(&arguments, streams),
         Command::Lint(arguments) => lint::run(&arguments, streams),
         Command::Convert(arguments) => convert::run(&arguments, streams),
         Command::Crds(arguments) => crds::run(&arguments, streams),
