@@ -268,7 +268,7 @@ fn what_plan_cannot_read_is_bad_input() {
         let lint = joiner(&["-f", file]);
         assert_eq!((lint.code, lint.out.as_str()), (BAD_INPUT, ""), "{name}");
         assert!(lint.err.contains(expected), "{}", lint.err);
-        // The same words as `plan`.
+        // The same words as from `plan`.
         let mut err = Vec::new();
         let arguments = ["joiner", "plan", "-f", file].map(OsString::from);
         let code = joiner::run(
@@ -296,6 +296,64 @@ fn json_input_has_lines_too() {
 fn findings_do_not_depend_on_the_run() {
     let run = || joiner(&["-f", "tests/lint/cases", "-f", SHOP, "-o", "json"]).out;
     assert_eq!(run(), run());
+}
+
+/// On generated clusters nothing that is found is contradicted by the planner: what is said to have no place has none, what is said to
+/// launch nothing launches nothing.
+#[test]
+fn the_planner_agrees_with_what_is_found() {
+    use joiner_oracle::generate::{Size, cluster};
+    let (mut of_pods, mut of_pools) = (0, 0);
+    for seed in 0..250 {
+        let generated = cluster(seed, Size::Small);
+        let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": generated.manifests});
+        let manifests = file_of("generated.json", &list.to_string());
+        let types = file_of("types.json", &Value::Array(generated.types).to_string());
+        let (manifests, types) = (manifests.to_str().expect("plain"), types.to_str().expect("plain"));
+        let report = joiner(&["-f", manifests, "--instance-types", types, "-o", "json"]).json();
+        let plan = plan(&["-f", manifests, "--instance-types", types, "--no-lower-bound", "-o", "json"]);
+        let nodes = plan["nodes"].as_array().expect("nodes");
+        for finding in report["findings"].as_array().expect("findings") {
+            let rule = finding["rule"].as_str().expect("a rule");
+            let (kind, name) =
+                finding["object"].as_str().and_then(|o| o.split_once(' ')).expect("kind and name");
+            match (rule, kind) {
+                ("pod-selects-no-pool" | "pod-tolerates-no-pool" | "pod-too-large", _) => {
+                    of_pods += 1;
+                    let full = if name.contains('/') { name.to_owned() } else { format!("default/{name}") };
+                    let is_its = |pod: &str| match pod.strip_prefix(full.as_str()) {
+                        Some(rest) if kind == "Pod" => rest.is_empty(),
+                        Some(rest) => rest.strip_prefix('-').is_some_and(|n| n.parse::<usize>().is_ok()),
+                        None => false,
+                    };
+                    let placed = nodes.iter().flat_map(|node| node["pods"].as_array().expect("pods"));
+                    let placed = placed.filter_map(Value::as_str).find(|pod| is_its(pod));
+                    assert_eq!(placed, None, "seed {seed}: {finding}");
+                }
+                (
+                    "pool-matches-no-type"
+                    | "pool-contradicts-itself"
+                    | "limit-allows-no-node"
+                    | "min-values-unreachable",
+                    _,
+                ) => {
+                    of_pools += 1;
+                    let launched = nodes.iter().find(|n| n["existing"] == false && n["nodePool"] == name);
+                    assert_eq!(launched, None, "seed {seed}: {finding}");
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(of_pods > 50 && of_pools > 10, "too little was found to mean anything: {of_pods}, {of_pools}");
+}
+
+fn plan(arguments: &[&str]) -> Value {
+    let arguments = ["joiner", "plan"].iter().chain(arguments).map(OsString::from);
+    let mut out = Vec::new();
+    let mut streams = Streams { out: &mut out, err: &mut Vec::new(), width: 100, unicode: true };
+    joiner::run(arguments, &mut streams);
+    serde_json::from_slice(&out).expect("a plan")
 }
 
 #[test]

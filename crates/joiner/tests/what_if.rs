@@ -62,13 +62,15 @@ snapshots! {
     scale_a_job_and_a_set: "-n shop --scale sts/orders=3 --scale default/job/report=4";
     replaced_pool: "--change tests/what_if/pool.yaml";
     removed_node: "--remove node/node-1";
+    /// Nothing can be launched: the pod of the node has no other place.
+    removed_node_in_need: "--remove node/node-1 --edit nodepool/default:spec.limits.cpu=1";
     removed_workload: "--remove shop/statefulset/orders";
     edited_limit: "--scale deploy/web=60 --edit nodepool/default:spec.limits.cpu=2000";
     edited_requirement: "--edit nodepool/default:spec.template.spec.requirements[key=topology.kubernetes.io/zone].values[2]=test-zone-c";
     no_spot: "--no-spot";
     zone_out: "--zone-out test-zone-b";
     dearer_spot: "--price spot=3";
-    nothing_changes: "--price t*=1 --scale sts/orders=2";
+    nothing_changes: "--price c-*=1 --scale sts/orders=2";
     as_json: "--zone-out test-zone-b -o json";
     as_yaml: "--scale deploy/web=8 -o yaml";
 }
@@ -103,6 +105,28 @@ fn both_sides_are_plans() {
             assert_eq!(compared[side][field], plan["totals"][field], "{side} {field}");
         }
     }
+}
+
+/// Without a namespace a name means the one in `default`, else the only one there is.
+#[test]
+fn names_in_several_namespaces() {
+    let deployment = |namespace: &str| {
+        format!(
+            "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web, namespace: {namespace}}}\nspec:\n  selector: {{}}\n  template: {{spec: {{containers: [{{name: a, resources: {{requests: {{cpu: 1}}}}}}]}}}}\n"
+        )
+    };
+    let file = std::env::temp_dir().join(format!("joiner-what-if-{}.yaml", std::process::id()));
+    std::fs::write(&file, deployment("one") + &deployment("two")).expect("writable");
+    let base = format!("-f {} --validate ignore", file.display());
+    let ambiguous = run(&format!("{base} --scale deploy/web=2"), "");
+    assert_eq!(ambiguous.code, BAD_INPUT);
+    assert!(ambiguous.err.contains("several, in the namespaces one, two"), "{}", ambiguous.err);
+    for line in ["--scale two/deploy/web=5", "-n two --scale deploy/web=5"] {
+        let document = run(&format!("{base} {line} -o json"), "").json();
+        assert_eq!(document["changes"], serde_json::json!(["Deployment two/web: replicas 1 -> 5"]));
+        assert_eq!(document["after"]["pods"], 6);
+    }
+    let _ = std::fs::remove_file(file);
 }
 
 #[test]
@@ -150,6 +174,7 @@ fn what_cannot_be_done_is_named() {
         "--price c-16x-amd64-linx=2",
         "--price =2",
         "--change no-such.yaml",
+        "--scale deploy/web=3 --edit pod/night:spec=1",
         "--explain night --no-spot",
     ];
     let runs: Vec<Run> = lines.iter().map(|line| what_if(line)).collect();

@@ -8,18 +8,23 @@ use crate::cli::PlanArgs;
 
 /// Arguments of `what-if`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Changes are applied in this order: --change (and objects that a later -f gives again), --remove, --edit, --scale; then --no-spot, --zone-out
-and --price to the instance types. Targets are KIND/NAME or NAMESPACE/KIND/NAME, kinds as kubectl abbreviates them.
+#[command(
+    mut_arg("explain", |argument| argument.hide(true)),
+    mut_arg("no_lower_bound", |argument| argument.hide(true)),
+    after_help = "\
+Changes are applied in this order: --change (and what a later -f gives again), --remove, --edit, --scale;
+then --no-spot, --zone-out and --price to the instance types. Targets are KIND/NAME or NAMESPACE/KIND/NAME,
+kinds as kubectl abbreviates them.
 
 Examples:
-  joiner what-if -f shop.yaml --scale deploy/web=200                          more replicas
-  joiner what-if -f shop.yaml --change pool.yaml                              another pool in place of the one of its name
-  joiner what-if -f shop.yaml --edit 'nodepool/default:spec.limits.cpu=2000'  one field
-  joiner what-if -f shop.yaml --no-spot --zone-out us-west-2a                 a bad day
-  kubectl get nodepools,nodes,pods -A -o json | joiner what-if -f - --remove node/ip-10-0-1-7
+  joiner what-if -f shop.yaml --scale deploy/web=200            more replicas
+  joiner what-if -f shop.yaml --change pool.yaml                another pool of the same name
+  joiner what-if -f shop.yaml --edit 'nodepool/default:spec.limits.cpu=2000'
+  joiner what-if -f shop.yaml --no-spot --zone-out us-west-2a   a bad day
+  kubectl get nodepools,nodes,pods -A -o json | joiner what-if -f - --remove node/node-7
 
-Exit codes: 0 no pod loses by the change, 3 pods are refused that were not refused before, 2 bad input.")]
+Exit codes: 0 no pod loses by the change, 3 pods are refused that were not refused before, 2 bad input."
+)]
 pub struct WhatIfArgs {
     /// The base, and how to decide: as for `plan`.
     #[command(flatten)]

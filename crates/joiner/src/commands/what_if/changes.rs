@@ -6,20 +6,31 @@ use serde_json::Value;
 
 use super::WhatIfArgs;
 use super::edit::Edit;
-use super::objects::{Item, Target, wrong};
+use super::objects::{Identity, Item, Target, wrong};
 use crate::report::InputError;
 
 /// Kinds that have a number of pods.
 const SCALABLE: [&str; 4] = ["Deployment", "StatefulSet", "ReplicaSet", "Job"];
 
-/// The objects after all changes, and what was done, one line each.
+/// The input after the changes.
+#[derive(Debug, Default)]
+pub struct Changed {
+    /// All objects.
+    pub items: Vec<Item>,
+    /// What was done, one line each.
+    pub done: Vec<String>,
+    /// Pods (`namespace/name`) that lost their node, and the node.
+    pub freed: Vec<(String, String)>,
+}
+
+/// Applies all changes.
 pub fn apply(
     arguments: &WhatIfArgs,
     mut items: Vec<Item>,
     replacements: Vec<Item>,
     validate: &mut dyn FnMut(&str, &Value) -> Result<(), InputError>,
-) -> Result<(Vec<Item>, Vec<String>), InputError> {
-    let mut done = Vec::new();
+) -> Result<Changed, InputError> {
+    let (mut done, mut freed) = (Vec::new(), Vec::new());
     for replacement in replacements {
         replace(&mut items, replacement, &mut done);
     }
@@ -27,7 +38,7 @@ pub fn apply(
     for text in &arguments.remove {
         let target = Target::parse("--remove", text, namespace)?;
         let at = target.find("--remove", &items)?;
-        remove(&mut items, at, &mut done);
+        remove(&mut items, at, &mut done, &mut freed);
     }
     for text in &arguments.edit {
         let edit = Edit::parse(text, namespace)?;
@@ -37,13 +48,14 @@ pub fn apply(
             wrong("--edit", text, message, "check the path against the object in the input")
         })?;
         validate(&format!("--edit {text}"), &items[at].value)?;
+        items[at].identity = Identity::of(&items[at].value);
         let name = before.map(|identity| identity.text()).unwrap_or_default();
         done.push(format!("{name}: {} = {}", edit.written_path, edit.value));
     }
     for text in &arguments.scale {
         scale(&mut items, text, namespace, &mut done)?;
     }
-    Ok((items, done))
+    Ok(Changed { items, done, freed })
 }
 
 fn replace(items: &mut Vec<Item>, replacement: Item, done: &mut Vec<String>) {
@@ -67,7 +79,7 @@ fn replace(items: &mut Vec<Item>, replacement: Item, done: &mut Vec<String>) {
 }
 
 /// Takes an object away; the pods of a node are pending again, and its claim goes with it.
-fn remove(items: &mut Vec<Item>, at: usize, done: &mut Vec<String>) {
+fn remove(items: &mut Vec<Item>, at: usize, done: &mut Vec<String>, freed: &mut Vec<(String, String)>) {
     let identity = items[at].identity.clone();
     let name = identity.as_ref().map(|identity| identity.text()).unwrap_or_default();
     items.retain(|item| item.identity != identity || identity.is_none());
@@ -80,7 +92,7 @@ fn remove(items: &mut Vec<Item>, at: usize, done: &mut Vec<String>) {
         kind(item) != "NodeClaim"
             || item.value.pointer("/status/nodeName").and_then(Value::as_str) != Some(&node)
     });
-    let mut freed = 0;
+    let freed_before = freed.len();
     let mut gone = BTreeSet::new();
     for (at, item) in items.iter_mut().enumerate() {
         if kind(item) != "Pod" || item.value.pointer("/spec/nodeName").and_then(Value::as_str) != Some(&node)
@@ -91,7 +103,9 @@ fn remove(items: &mut Vec<Item>, at: usize, done: &mut Vec<String>) {
             gone.insert(at);
             continue;
         }
-        freed += 1;
+        if let Some(pod) = &item.identity {
+            freed.push((format!("{}/{}", pod.namespace, pod.name), node.clone()));
+        }
         if let Some(spec) = item.value.get_mut("spec").and_then(Value::as_object_mut) {
             spec.remove("nodeName");
         }
@@ -104,7 +118,10 @@ fn remove(items: &mut Vec<Item>, at: usize, done: &mut Vec<String>) {
         number += 1;
         !gone.contains(&(number - 1))
     });
-    done.push(format!("{name}: removed, {} to be placed again", crate::show::plural(freed, "pod")));
+    done.push(format!(
+        "{name}: removed, {} to be placed again",
+        crate::show::plural(freed.len() - freed_before, "pod")
+    ));
 }
 
 /// Whether a pod belongs to its node: a daemon's, or a static one.

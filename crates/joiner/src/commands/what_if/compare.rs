@@ -141,9 +141,12 @@ impl Place {
 }
 
 impl WhatIf {
-    /// Compares.
-    pub fn new(changes: Vec<String>, before: Side, after: Side) -> Self {
-        let (was, is) = (places(&before.plan), places(&after.plan));
+    /// Compares; `freed` are pods that ran on nodes which the changes take away.
+    pub fn new(changes: Vec<String>, freed: &[(String, String)], before: Side, after: Side) -> Self {
+        let (mut was, is) = (places(&before.plan), places(&after.plan));
+        for (pod, node) in freed {
+            was.extend(place_of(&before.snapshot, node).map(|place| (pod.as_str(), place)));
+        }
         let refused_before: std::collections::BTreeSet<&str> =
             before.plan.unschedulable.iter().map(|refused| refused.pod.as_str()).collect();
         let mut pods_moved = Vec::new();
@@ -191,6 +194,19 @@ fn places(plan: &PlanDocument) -> BTreeMap<&str, Place> {
         places.extend(node.pods.iter().map(|pod| (pod.as_str(), place.clone())));
     }
     places
+}
+
+/// A node that is there, as a place.
+fn place_of(snapshot: &Snapshot, name: &str) -> Option<Place> {
+    let node = snapshot.nodes.iter().find(|node| *node.name == *name)?;
+    let owned = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    Some(Place {
+        node: Some(name.to_owned()),
+        node_pool: owned(&node.shown.pool),
+        instance_type: owned(&node.shown.instance_type),
+        zone: owned(&node.shown.zone),
+        capacity_type: owned(&node.shown.capacity_type),
+    })
 }
 
 type TypeKey = (Option<String>, Option<String>);

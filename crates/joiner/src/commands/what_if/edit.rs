@@ -183,7 +183,8 @@ fn list_of(here: &mut Value) -> Result<&mut Vec<Value>, String> {
 fn position(list: &[Value], key: &str, value: &str) -> Result<usize, String> {
     let is_it = |item: &Value| match item.get(key) {
         Some(Value::String(text)) => text == value,
-        Some(other) => other.to_string() == value,
+        // Numbers and truth values are meant as they are written.
+        Some(other) => *value == *other.to_string(),
         None => false,
     };
     list.iter().position(is_it).ok_or_else(|| format!("no element of the list has `{key}` `{value}`"))

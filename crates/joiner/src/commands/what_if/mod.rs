@@ -54,20 +54,20 @@ pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> 
         // There is one item only; its number says nothing.
         checked.map_err(|error| InputError { file: flag.to_owned(), ..error })
     };
-    let (changed, mut done) = changes::apply(arguments, base.clone(), replacements, &mut validate)?;
+    let mut changed = changes::apply(arguments, base.clone(), replacements, &mut validate)?;
     let before = intake(&arguments.plan, &base)?;
-    let after = intake(&arguments.plan, &changed)?;
+    let after = intake(&arguments.plan, &changed.items)?;
     let named = plan::named_catalogue(&arguments.plan)?;
     let catalogue = named.unwrap_or_else(|| match before.wants_aws() || after.wants_aws() {
         true => Catalogue::aws(),
         false => Catalogue::hypothetical(),
     });
     let (catalogue_after, done_to_types) = catalogue::apply(arguments, &catalogue)?;
-    done.extend(done_to_types);
+    changed.done.extend(done_to_types);
     let mut notes = BTreeSet::new();
     let before = side(&arguments.plan, before, &catalogue, "", &mut notes, streams)?;
     let after = side(&arguments.plan, after, &catalogue_after, "after the change: ", &mut notes, streams)?;
-    let what_if = WhatIf::new(done, before, after);
+    let what_if = WhatIf::new(changed.done, &changed.freed, before, after);
     match arguments.plan.output {
         Output::Table | Output::Wide => table::write(&what_if, streams)?,
         Output::Json => streams.out.write_all(show::value(&what_if, Format::Json)?.as_bytes())?,
@@ -78,11 +78,19 @@ pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> 
 
 /// The objects of the base, and those that replace some of them: all of `--change`, and what a later `-f` gives again.
 fn read(arguments: &WhatIfArgs) -> Result<(Vec<Item>, Vec<Item>), InputError> {
-    let all: Vec<_> = arguments.plan.filename.iter().chain(&arguments.change).cloned().collect();
-    // Asked for both together, so that standard input is not read twice.
-    load::sources(&all)?;
     let base_sources = load::sources(&arguments.plan.filename)?;
-    let change_sources = load::sources(&arguments.change)?;
+    let change_sources = load::sources(&arguments.change).map_err(|error| InputError {
+        remedy: error.remedy.map(|remedy| remedy.replace("after -f", "after --change")),
+        ..error
+    })?;
+    if [&base_sources, &change_sources].iter().all(|sources| sources.contains(&load::Source::Stdin)) {
+        return Err(wrong(
+            "--change",
+            "-",
+            "standard input can be read only once",
+            "give one of the two as a file",
+        ));
+    }
     let mut checking = Intake::new(&arguments.plan);
     let mut check = |names: &[String], document: &load::Document| {
         checking.read_documents(names, std::slice::from_ref(document))

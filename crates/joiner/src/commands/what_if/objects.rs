@@ -65,7 +65,8 @@ const CLUSTER_WIDE: [&str; 8] = [
 ];
 
 impl Identity {
-    fn of(value: &Value) -> Option<Self> {
+    /// The identity of an object, if it has a name.
+    pub fn of(value: &Value) -> Option<Self> {
         let text =
             |pointer: &str| value.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
         let kind = match text("/kind")? {
@@ -92,12 +93,11 @@ impl Identity {
     }
 }
 
+/// Looks at a document before it is taken apart; gets the names of all sources.
+pub type Check<'c> = dyn FnMut(&[String], &Document) -> Result<(), InputError> + 'c;
+
 /// Reads all objects of some sources; each document is also handed to `check`, which refuses what `plan` would.
-pub fn read(
-    sources: &[Source],
-    first_source: usize,
-    check: &mut dyn FnMut(&[String], &Document) -> Result<(), InputError>,
-) -> Result<Vec<Item>, InputError> {
+pub fn read(sources: &[Source], first_source: usize, check: &mut Check) -> Result<Vec<Item>, InputError> {
     let names: Vec<String> = sources.iter().map(Source::name).collect();
     let mut items = Vec::new();
     Documents::new(sources).for_each(&mut |document| {

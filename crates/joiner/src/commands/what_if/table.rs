@@ -42,7 +42,8 @@ fn verdict(what_if: &WhatIf, streams: &mut Streams) -> std::io::Result<()> {
     }
     let (refused, placed) = (what_if.newly_refused.len(), what_if.newly_placed.len());
     if refused > 0 {
-        parts.push(format!("{RED}{} more refused{RED:#}", show::plural(refused, "pod")));
+        let pods = if refused == 1 { "pod" } else { "pods" };
+        parts.push(format!("{RED}{refused} more {pods} refused{RED:#}"));
     }
     if placed > 0 {
         parts.push(format!("{GREEN}{} newly placed{GREEN:#}", show::plural(placed, "pod")));

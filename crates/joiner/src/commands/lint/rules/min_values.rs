@@ -10,8 +10,8 @@ pub fn unreachable(subject: &Subject) -> Vec<Hit> {
     for pool in subject.pools.iter().filter(|pool| !is_empty(&pool.offers)) {
         for (clause, written) in pool.clauses.iter().zip(&pool.pool.spec.template.spec.requirements) {
             let Some(wanted) = written.min_values else { continue };
-            // What the catalogue does not speak of can't be counted.
-            if !subject.shelf.speaks_of(clause.key) {
+            // A provider's label of which the catalogue does not speak can't be counted; another one that no type has is never met.
+            if !subject.shelf.speaks_of(clause.key) && subject.shelf.is_well_known(clause.key) {
                 continue;
             }
             let Some(allowed) = pool.template.get(&clause.key) else { continue };
