@@ -53,6 +53,10 @@ pub enum Color {
 pub enum Command {
     /// Show which machines manifests need, what they cost, and why a pod can't be placed.
     Plan(Box<PlanArgs>),
+    /// Show what a change does to the plan: nodes, price, pods that move or lose their place.
+    WhatIf(Box<crate::commands::what_if::WhatIfArgs>),
+    /// Find what is wrong with pools, pods and overlays before they are applied.
+    Lint(Box<crate::commands::lint::LintArgs>),
     /// Print older NodePools and Provisioners as karpenter.sh/v1.
     Convert(ConvertArgs),
     /// Print the CustomResourceDefinitions joiner serves.

@@ -7,6 +7,6 @@ mod nearest;
 mod reject;
 mod story;
 
-pub use nearest::nearest;
+pub use nearest::{distance, nearest};
 pub use reject::{Reason, Reject, refusal};
 pub use story::{Story, follow};

@@ -3,8 +3,10 @@
 pub mod convert;
 pub mod crds;
 pub mod instance_types;
+pub mod lint;
 pub mod meta;
 pub mod plan;
+pub mod what_if;
 
 use crate::Streams;
 use crate::cli::{Cli, Color, Command};
@@ -18,6 +20,8 @@ pub fn run(cli: Cli, streams: &mut Streams) -> anyhow::Result<u8> {
     }
     match cli.command {
         Command::Plan(arguments) => plan::run(&arguments, streams),
+        Command::WhatIf(arguments) => what_if::run(&arguments, streams),
+        Command::Lint(arguments) => lint::run(&arguments, streams),
         Command::Convert(arguments) => convert::run(&arguments, streams),
         Command::Crds(arguments) => crds::run(&arguments, streams),
         Command::InstanceTypes(arguments) => instance_types::run(&arguments.command, streams),

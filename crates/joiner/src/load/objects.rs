@@ -91,6 +91,14 @@ pub fn read_value(file: &str, document: &Document) -> Result<Value, InputError> 
     }
 }
 
+/// The line of a field of a document, for findings that are made later.
+pub fn line_of(file: &str, document: &Document, path: &str) -> Option<usize> {
+    match document.text {
+        Some(_) => Place { file, document }.line(path),
+        None => locate_json::line_in_file(file, document.item, path),
+    }
+}
+
 struct Place<'a> {
     file: &'a str,
     document: &'a Document,

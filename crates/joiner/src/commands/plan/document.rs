@@ -61,7 +61,7 @@ pub struct Unschedulable {
 }
 
 /// Why.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReasonDocument {
     /// The pool; null for reasons that concern no pool.

@@ -8,7 +8,7 @@ use joiner_api::NodePool;
 use joiner_state::{Cluster, Lowered};
 use rayon::prelude::*;
 
-use crate::cli::{PlanArgs, PreferencePolicy};
+use crate::cli::{PlanArgs, PreferencePolicy, Validate};
 use crate::load::{self, Document, Documents, Object, Reading, SchedulerConfig, Source, read_object};
 use crate::report::InputError;
 
@@ -38,11 +38,17 @@ impl Intake {
             respect_preferences: arguments.preference_policy == PreferencePolicy::Respect,
             max_pods: arguments.max_pods,
         };
+        let scheduler_config = arguments.scheduler_config.clone();
+        Self { scheduler_config, ..Self::with(options, arguments.validate, arguments.threads) }
+    }
+
+    /// The same for callers without `plan`'s arguments.
+    pub fn with(options: joiner_state::Options, validate: Validate, threads: usize) -> Self {
         Self {
             cluster: Cluster::new(options),
-            reading: Reading::new(arguments.validate),
-            threads: arguments.threads,
-            scheduler_config: arguments.scheduler_config.clone(),
+            reading: Reading::new(validate),
+            threads,
+            scheduler_config: None,
             skipped: BTreeMap::new(),
             notes: Vec::new(),
             pools: 0,
@@ -98,6 +104,12 @@ impl Intake {
         self.cluster
             .set_default_spread(&config.constraints, &config.field)
             .map_err(|problem| config.complaint(problem))
+    }
+
+    /// Takes in documents that were cut before; `names` are those of their sources.
+    pub fn read_documents(&mut self, names: &[String], documents: &[Document]) -> Result<(), InputError> {
+        self.read_scheduler_config()?;
+        self.digest(names, documents, None)
     }
 
     fn digest(

@@ -5,7 +5,7 @@ mod explain;
 mod intake;
 mod table;
 
-pub use document::{PlanDocument, PlanNode, Totals};
+pub use document::{PlanDocument, PlanNode, ReasonDocument, Totals};
 pub use intake::{Intake, default_pool};
 
 use std::time::Duration;
@@ -100,7 +100,9 @@ pub fn options(arguments: &PlanArgs) -> Options {
     options
 }
 
-fn named_catalogue(arguments: &PlanArgs) -> anyhow::Result<Option<joiner_provider_kwok::Catalogue>> {
+pub(crate) fn named_catalogue(
+    arguments: &PlanArgs,
+) -> anyhow::Result<Option<joiner_provider_kwok::Catalogue>> {
     use joiner_provider_kwok::Catalogue;
     if let Some(path) = &arguments.instance_types {
         return Ok(Some(crate::commands::instance_types::load(path)?));

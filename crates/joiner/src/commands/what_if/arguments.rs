@@ -1,0 +1,65 @@
+//! Arguments of `what-if`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::PlanArgs;
+
+/// Arguments of `what-if`.
+#[derive(Debug, Args)]
+#[command(
+    mut_arg("explain", |argument| argument.hide(true)),
+    mut_arg("no_lower_bound", |argument| argument.hide(true)),
+    after_help = "\
+Changes are applied in this order: --change (and what a later -f gives again), --remove, --edit, --scale;
+then --no-spot, --zone-out and --price to the instance types. Targets are KIND/NAME or NAMESPACE/KIND/NAME,
+kinds as kubectl abbreviates them.
+
+Examples:
+  joiner what-if -f shop.yaml --scale deploy/web=200            more replicas
+  joiner what-if -f shop.yaml --change pool.yaml                another pool of the same name
+  joiner what-if -f shop.yaml --edit 'nodepool/default:spec.limits.cpu=2000'
+  joiner what-if -f shop.yaml --no-spot --zone-out us-west-2a   a bad day
+  kubectl get nodepools,nodes,pods -A -o json | joiner what-if -f - --remove node/node-7
+
+Exit codes: 0 no pod loses by the change, 3 pods are refused that were not refused before, 2 bad input."
+)]
+pub struct WhatIfArgs {
+    /// The base, and how to decide: as for `plan`.
+    #[command(flatten)]
+    pub plan: PlanArgs,
+    /// File, folder or `-` with objects that replace those of the same kind, namespace and name, or are added; repeatable.
+    #[arg(long, value_name = "FILE|DIR|-", help_heading = "Changes")]
+    pub change: Vec<PathBuf>,
+    /// Take an object away; the pods of a node then wait for another; repeatable.
+    #[arg(long, value_name = "KIND/NAME", help_heading = "Changes")]
+    pub remove: Vec<String>,
+    /// Set a field, e.g. `nodepool/default:spec.limits.cpu=2000`; the value is YAML, `null` removes the field; repeatable.
+    #[arg(long, value_name = "KIND/NAME:PATH=VALUE", help_heading = "Changes")]
+    pub edit: Vec<String>,
+    /// Set the number of pods of a Deployment, StatefulSet, ReplicaSet or Job; repeatable.
+    #[arg(long, value_name = "KIND/NAME=N", help_heading = "Changes")]
+    pub scale: Vec<String>,
+    /// No spot capacity can be launched.
+    #[arg(long, help_heading = "Changes")]
+    pub no_spot: bool,
+    /// Nothing can be launched in this zone; nodes that are there stay; repeatable.
+    #[arg(long, value_name = "ZONE", help_heading = "Changes")]
+    pub zone_out: Vec<String>,
+    /// Multiply prices: all of them, those of a type (`m5.large`, `m5.*`) or of a capacity type (`spot`); repeatable.
+    #[arg(long, value_name = "[TYPE=]FACTOR", help_heading = "Changes")]
+    pub price: Vec<String>,
+    /// Namespace of targets that name none.
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+}
+
+impl WhatIfArgs {
+    /// Whether some flag asks for a change.
+    pub fn asks_for_change(&self) -> bool {
+        let lists =
+            [self.remove.len(), self.edit.len(), self.scale.len(), self.zone_out.len(), self.price.len()];
+        self.no_spot || !self.change.is_empty() || lists.iter().any(|count| *count > 0)
+    }
+}

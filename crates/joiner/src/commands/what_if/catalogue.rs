@@ -1,0 +1,93 @@
+//! Changes to the instance types: no spot, a zone that is out, other prices.
+
+use joiner_api::names::{CAPACITY_TYPES, SPOT};
+use joiner_core::explain::nearest;
+use joiner_provider_kwok::Catalogue;
+
+use super::WhatIfArgs;
+use super::objects::wrong;
+use crate::report::InputError;
+
+/// The catalogue after the changes, and what was done.
+pub fn apply(arguments: &WhatIfArgs, before: &Catalogue) -> Result<(Catalogue, Vec<String>), InputError> {
+    let mut catalogue = before.clone();
+    let mut done = Vec::new();
+    if arguments.no_spot {
+        let out = close(&mut catalogue, |_, capacity| capacity == Some(SPOT));
+        done.push(format!("no spot: {out} offerings out"));
+    }
+    for zone in &arguments.zone_out {
+        let zones: Vec<&str> = before.types.iter().flat_map(|of| of.zones()).collect();
+        if !zones.contains(&zone.as_str()) {
+            let mut known = zones.clone();
+            known.sort_unstable();
+            known.dedup();
+            let remedy = match nearest(zone, known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("zones of the instance types: {}", known.join(", ")),
+            };
+            return Err(wrong("--zone-out", zone, "nothing is offered in this zone", remedy));
+        }
+        let out = close(&mut catalogue, |of, _| of == Some(zone));
+        done.push(format!("zone {zone} out: {out} offerings out"));
+    }
+    for text in &arguments.price {
+        done.push(price(&mut catalogue, text)?);
+    }
+    Ok((catalogue, done))
+}
+
+/// Makes offerings unavailable; how many were available before.
+fn close(catalogue: &mut Catalogue, is_out: impl Fn(Option<&str>, Option<&str>) -> bool) -> usize {
+    let mut out = 0;
+    for offering in catalogue.types.iter_mut().flat_map(|of| &mut of.offerings) {
+        if is_out(offering.zone(), offering.capacity_type()) && offering.available {
+            offering.available = false;
+            out += 1;
+        }
+    }
+    out
+}
+
+fn price(catalogue: &mut Catalogue, text: &str) -> Result<String, InputError> {
+    let syntax = "write FACTOR or TYPE=FACTOR, e.g. `0.9` or `m5.*=0.8`";
+    let (of, factor) = match text.rsplit_once('=') {
+        Some((of, factor)) => (Some(of.trim()).filter(|of| !of.is_empty()), factor),
+        None => (None, text),
+    };
+    if text.contains('=') && of.is_none() {
+        return Err(wrong("--price", text, "there is no type before the `=`", syntax));
+    }
+    let factor: f64 = factor
+        .trim()
+        .parse()
+        .ok()
+        .filter(|factor: &f64| factor.is_finite() && *factor >= 0.0)
+        .ok_or_else(|| wrong("--price", text, format!("`{factor}` is not a factor"), syntax))?;
+    let is_meant = |name: &str, capacity: Option<&str>| match of {
+        None => true,
+        Some(of) if CAPACITY_TYPES.contains(&of) => capacity == Some(of),
+        Some(of) => match of.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == of,
+        },
+    };
+    let mut changed = 0;
+    for instance_type in &mut catalogue.types {
+        for offering in &mut instance_type.offerings {
+            if is_meant(&instance_type.name, offering.capacity_type()) {
+                offering.price *= factor;
+                changed += 1;
+            }
+        }
+    }
+    if changed == 0 {
+        let names = catalogue.types.iter().map(|of| of.name.as_str());
+        let remedy = match nearest(of.unwrap_or_default(), names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`joiner instance-types list` names all types".to_owned(),
+        };
+        return Err(wrong("--price", text, "there is no such instance type", remedy));
+    }
+    Ok(format!("price of {} times {factor}", of.unwrap_or("everything")))
+}

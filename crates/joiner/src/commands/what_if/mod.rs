@@ -1,0 +1,142 @@
+//! `joiner what-if`: the plan before and after a change, side by side.
+//!
+//! ```text
+//! base files -> values -> intake -> decide ─┐
+//!                 │ changes                 ├-> compare -> table, JSON
+//!                 └-> values -> intake -> decide ─┘
+//! ```
+//!
+//! Both sides go through the intake of `plan` and the one `decide`; a change is an edit of the input, never of the plan.
+
+mod arguments;
+mod catalogue;
+mod changes;
+mod compare;
+mod edit;
+mod objects;
+mod table;
+
+pub use arguments::WhatIfArgs;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use joiner_core::decide;
+use joiner_provider_kwok::Catalogue;
+use serde_json::Value;
+
+use self::compare::{Side, WhatIf};
+use self::objects::{Item, wrong};
+use crate::cli::{Format, Output, PlanArgs};
+use crate::commands::plan::{self, Intake, PlanDocument};
+use crate::load;
+use crate::report::InputError;
+use crate::{FINDINGS, FINE, Streams, show};
+
+/// Runs the command.
+pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> {
+    if let Some(pod) = &arguments.plan.explain {
+        return Err(
+            wrong("--explain", pod, "a comparison explains no pod", "use `joiner plan --explain`").into()
+        );
+    }
+    let (base, replacements) = read(arguments)?;
+    if !arguments.asks_for_change() && replacements.is_empty() {
+        return Err(InputError {
+            message: "give at least one change".to_owned(),
+            remedy: Some("see `joiner what-if --help`, e.g. --scale deploy/web=200".to_owned()),
+            ..InputError::default()
+        }
+        .into());
+    }
+    let mut validate = |flag: &str, value: &Value| {
+        let checked = Intake::new(&arguments.plan).read_values(flag, [value.clone()]);
+        // There is one item only; its number says nothing.
+        checked.map_err(|error| InputError { file: flag.to_owned(), ..error })
+    };
+    let mut changed = changes::apply(arguments, base.clone(), replacements, &mut validate)?;
+    let before = intake(&arguments.plan, &base)?;
+    let after = intake(&arguments.plan, &changed.items)?;
+    let named = plan::named_catalogue(&arguments.plan)?;
+    let catalogue = named.unwrap_or_else(|| match before.wants_aws() || after.wants_aws() {
+        true => Catalogue::aws(),
+        false => Catalogue::hypothetical(),
+    });
+    let (catalogue_after, done_to_types) = catalogue::apply(arguments, &catalogue)?;
+    changed.done.extend(done_to_types);
+    let mut notes = BTreeSet::new();
+    let before = side(&arguments.plan, before, &catalogue, "", &mut notes, streams)?;
+    let after = side(&arguments.plan, after, &catalogue_after, "after the change: ", &mut notes, streams)?;
+    let what_if = WhatIf::new(changed.done, &changed.freed, before, after);
+    match arguments.plan.output {
+        Output::Table | Output::Wide => table::write(&what_if, streams)?,
+        Output::Json => streams.out.write_all(show::value(&what_if, Format::Json)?.as_bytes())?,
+        Output::Yaml => streams.out.write_all(show::value(&what_if, Format::Yaml)?.as_bytes())?,
+    }
+    Ok(if what_if.newly_refused.is_empty() { FINE } else { FINDINGS })
+}
+
+/// The objects of the base, and those that replace some of them: all of `--change`, and what a later `-f` gives again.
+fn read(arguments: &WhatIfArgs) -> Result<(Vec<Item>, Vec<Item>), InputError> {
+    let base_sources = load::sources(&arguments.plan.filename)?;
+    let change_sources = load::sources(&arguments.change).map_err(|error| InputError {
+        remedy: error.remedy.map(|remedy| remedy.replace("after -f", "after --change")),
+        ..error
+    })?;
+    if [&base_sources, &change_sources].iter().all(|sources| sources.contains(&load::Source::Stdin)) {
+        return Err(wrong(
+            "--change",
+            "-",
+            "standard input can be read only once",
+            "give one of the two as a file",
+        ));
+    }
+    let mut checking = Intake::new(&arguments.plan);
+    let mut check = |names: &[String], document: &load::Document| {
+        checking.read_documents(names, std::slice::from_ref(document))
+    };
+    let mut base: Vec<Item> = Vec::new();
+    let mut replacements = Vec::new();
+    let mut first_source = std::collections::BTreeMap::new();
+    for item in objects::read(&base_sources, 0, &mut check)? {
+        let earlier = match &item.identity {
+            Some(identity) => *first_source.entry(identity.clone()).or_insert(item.source) < item.source,
+            None => false,
+        };
+        if earlier { replacements.push(item) } else { base.push(item) }
+    }
+    if !change_sources.is_empty() {
+        replacements.extend(objects::read(&change_sources, base_sources.len(), &mut check)?);
+    }
+    Ok((base, replacements))
+}
+
+fn intake(arguments: &PlanArgs, items: &[Item]) -> Result<Intake, InputError> {
+    let mut intake = Intake::new(arguments);
+    intake.read_values("the changed input", items.iter().map(|item| item.value.clone()))?;
+    Ok(intake)
+}
+
+/// Decides; what was noted for the other side already is not repeated.
+fn side(
+    arguments: &PlanArgs,
+    mut intake: Intake,
+    catalogue: &Catalogue,
+    prefix: &str,
+    noted: &mut BTreeSet<String>,
+    streams: &mut Streams,
+) -> anyhow::Result<Side> {
+    let mut notes = intake.finish_notes();
+    let (lowered, _) = intake.lower(catalogue);
+    notes.extend(catalogue.notes.iter().cloned());
+    notes.extend(lowered.notes);
+    for note in notes {
+        if noted.insert(note.clone()) {
+            writeln!(streams.err, "note: {prefix}{note}")?;
+        }
+    }
+    let snapshot = lowered.snapshot;
+    let decided = decide::decide(&snapshot, &plan::options(arguments));
+    let plan = PlanDocument::new(&snapshot, &decided, None, Duration::ZERO);
+    Ok(Side { snapshot, plan })
+}
