@@ -72,6 +72,7 @@ pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Optio
         scratch = Scratch::new(snapshot, prepared, options);
         outcome = upstream::run(&mut scratch, &upstream::queue_order(snapshot, true));
     }
+    upstream::fill(&mut scratch, &mut outcome);
     let refused = refusals(&mut scratch, &outcome);
     plan::assemble(&mut scratch, outcome, refused)
 }
@@ -129,6 +130,15 @@ pub fn explain_pod(snapshot: &Snapshot, options: &Options, pod: PodIdx) -> expla
     loop {
         let mut scratch = Scratch::new(snapshot, &prepared, options);
         let order = upstream::queue_order(snapshot, by_priority);
+        if snapshot.classes[snapshot.pods[pod.at()].class.at()].filler {
+            // Buffers come last: first everything that comes before them.
+            let outcome = upstream::run(&mut scratch, &order);
+            if !by_priority && limits_starve_priority(&mut scratch, &outcome) {
+                by_priority = true;
+                continue;
+            }
+            return explain::follow(&mut scratch, &upstream::fill_order(snapshot), pod).0;
+        }
         let (story, outcome) = explain::follow(&mut scratch, &order, pod);
         if !by_priority && limits_starve_priority(&mut scratch, &outcome) {
             by_priority = true;

@@ -93,11 +93,13 @@ impl Groups {
             for group in &class.anti_affinity {
                 in_use[group.at()] = true;
                 required_anti[group.at()] = true;
-                required_pending[group.at()] = true;
+                // What a buffer asks for must not change where real pods go.
+                required_pending[group.at()] |= !class.filler;
             }
             // On the last rung every preference is given up: what affinity is left is required.
             for group in class.rungs.last().into_iter().flat_map(|rung| &rung.groups) {
-                required_pending[group.at()] |= matches!(snapshot.group(*group), GroupSpec::Affinity { .. });
+                required_pending[group.at()] |=
+                    !class.filler && matches!(snapshot.group(*group), GroupSpec::Affinity { .. });
             }
         }
         for (group, _) in &snapshot.bound_anti_affinity {
