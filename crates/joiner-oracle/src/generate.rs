@@ -6,6 +6,7 @@
 //! purpose: chance meetings of selectors, taints and zones are what makes the clusters worth planning.
 
 mod catalogue;
+mod extras;
 mod nodes;
 mod pools;
 mod random;
@@ -145,6 +146,7 @@ pub fn cluster(seed: u64, size: Size) -> Generated {
         nodes::nodes(&mut draw, &pools, &types, &daemons, most_nodes);
     }
     workloads::pending(&mut draw);
+    extras::extras(seed, &mut draw.manifests, &types);
     Generated { manifests: draw.manifests, types }
 }
 
@@ -241,6 +243,13 @@ mod tests {
             "resourceClaims",
             "startupTaints",
             "karpenter.sh/disrupted",
+            "NodeOverlay",
+            "priceAdjustment",
+            "CapacityBuffer",
+            "PodTemplate",
+            "percentage",
+            "\"replicas\":0",
+            "\"fixed\"",
         ] {
             assert!(all.contains(text), "{text} never occurs");
         }

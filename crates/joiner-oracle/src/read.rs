@@ -3,11 +3,13 @@
 //! The reader is written from the API documentation, not from the planner: it has its own quantities, selectors, request arithmetic
 //! and volume rules, so that a mistake in the planner's reading shows up as a disagreement. Kinds it does not know are ignored.
 
+mod buffers;
 mod catalogue;
 mod claims;
 mod cluster;
 mod expressions;
 mod field;
+mod overlays;
 mod pod;
 pub mod quantity;
 mod refusal;
@@ -50,6 +52,10 @@ impl World {
             startup.insert(name.to_owned(), cluster::startup_taints(object).map_err(explain)?);
             world.pools.extend(cluster::pool(object).map_err(explain)?);
         }
+        let overlays = of_kind("NodeOverlay");
+        if !overlays.is_empty() {
+            overlays::apply(&overlays, &mut world)?;
+        }
         let csi: BTreeMap<String, &Value> = of_kind("CSINode")
             .into_iter()
             .filter_map(|object| Some((text(object, &["metadata", "name"])?.to_owned(), object)))
@@ -89,9 +95,12 @@ impl World {
                 around.storage.claims.entry(name).or_insert(claim);
             }
         }
+        let (buffers, virtual_pods) = buffers::read(&objects, &around)?;
+        world.buffers = buffers;
         for object in pods.iter().filter(|object| pod::waits_or_runs(object)) {
             world.pods.push(pod::pod(object, &around)?);
         }
+        world.pods.extend(virtual_pods);
         for object in of_kind("DaemonSet") {
             let namespace = text(object, &["metadata", "namespace"]).unwrap_or("default");
             let template = at(object, &["spec", "template"]).ok_or("the pod template is missing".to_owned());

@@ -1,23 +1,20 @@
 //! Pools of a fixed size (`spec.replicas`): the machines they lack are part of every plan, and pods may go there.
 //!
 //! A machine that is missing will be bought whatever pods there are, so it is lowered as a node that has not joined yet: the cheapest offering
-//! the template allows, as the provider would choose, with the labels and taints that are certain. What a pool has too many of is only said.
+//! the template allows, as the provider would choose, with the labels and taints it will have. What a pool has too many of is only said.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use joiner_api::NodePool;
 use joiner_api::names::{INITIALIZED_LABEL, NODES_RESOURCE, REGISTERED_LABEL, conditions};
 use joiner_core::model::node::Bought;
-use joiner_core::model::{KeyId, OfferingIdx, ReqId, Requirement, TypeIdx};
+use joiner_core::model::{KeyId, OfferingIdx, ReqId, Requirement};
 
 use crate::cluster::{NONE, PodRecord, Standing};
 use crate::lower::Lowering;
 use crate::node_digest::{self, Labels};
 use crate::nodes::Place;
 use crate::requests::read_amounts;
-
-/// The most instance types a machine may list.
-const MAX_TYPES: usize = 600;
 
 impl Lowering<'_> {
     /// Adds the machines that static pools lack, and says what they have too many of.
@@ -90,26 +87,11 @@ impl Lowering<'_> {
                 return;
             };
             let offering = &catalogue.offerings[chosen];
-            let mut types: Vec<TypeIdx> = Vec::new();
-            let reserved = offering.reservation.filter(|r| !self.snapshot.reservations[r.at()].commitment);
-            // What draws from a reservation is launched into it and nothing else.
-            for offer in left
-                .iter()
-                .filter(|at| reserved.is_none() || catalogue.offerings[**at].reservation == reserved)
-            {
-                let of = catalogue.offerings[*offer].instance_type;
-                if !types.contains(&of) && types.len() < MAX_TYPES {
-                    types.push(of);
-                }
-            }
-            let bought = Bought {
-                offering: OfferingIdx::new(chosen),
-                price_nano_usd: offering.price_nano_usd,
-                types: types.into(),
-            };
+            let bought =
+                Bought { offering: OfferingIdx::new(chosen), price_nano_usd: offering.price_nano_usd };
             let (allocatable, price, drawn) =
                 (offering.allocatable.clone(), offering.price, offering.reservation);
-            let labels = self.certain_labels(at, chosen);
+            let labels = self.future_labels(at, chosen);
             if let Some(reservation) = drawn {
                 self.snapshot.reservations[reservation.at()].capacity -= 1;
             }
@@ -161,8 +143,8 @@ impl Lowering<'_> {
             .collect()
     }
 
-    /// Labels of which template, type and offering together leave one value.
-    fn certain_labels(&self, pool: usize, offering: usize) -> Labels {
+    /// Labels that template, type and offering together list values of.
+    fn future_labels(&self, pool: usize, offering: usize) -> Labels {
         let row = &self.snapshot.pools[pool];
         let catalogue = &self.snapshot.catalogues[row.catalogue.at()];
         let offering = &catalogue.offerings[offering];
@@ -180,9 +162,12 @@ impl Lowering<'_> {
         }
         let mut labels = Labels::new();
         for (key, requirement) in all {
-            if let Some(value) = requirement.single() {
-                let names = &vocabulary.names;
-                labels.insert(names.key_text(key).into(), names.value_text(key, value).into());
+            if requirement.complement {
+                continue;
+            }
+            // Of several the first by name, so that equal input gives an equal plan.
+            if let Some(value) = requirement.value_texts(&vocabulary.names, key).first() {
+                labels.insert(vocabulary.names.key_text(key).into(), (*value).into());
             }
         }
         // It will have joined by the time pods and daemons come.

@@ -1,7 +1,7 @@
 //! Existing nodes and in-flight machines: places that are there already.
 
 use super::ResVec;
-use super::ids::{IdentityIdx, OfferingIdx, PoolIdx, ReqId, TaintsId, TypeIdx, ValueId, VolumeIdx};
+use super::ids::{IdentityIdx, OfferingIdx, PoolIdx, ReqId, TaintsId, ValueId, VolumeIdx};
 use super::pod::Port;
 
 /// A node that is there, or a machine that was asked for and has not joined yet.
@@ -46,8 +46,6 @@ pub struct Bought {
     pub offering: OfferingIdx,
     /// Its price in nano-dollars per hour.
     pub price_nano_usd: i64,
-    /// Types the template allows, cheapest first.
-    pub types: std::sync::Arc<[TypeIdx]>,
 }
 
 /// What a plan shows of a node.

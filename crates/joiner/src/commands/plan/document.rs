@@ -198,8 +198,7 @@ fn kept_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
         (node.existing, node.kept) = (false, true);
         if let (Some(bought), Some(pool)) = (&row.bought, row.pool) {
             let catalogue = &snapshot.catalogues[snapshot.pools[pool.at()].catalogue.at()];
-            node.instance_type_options =
-                bought.types.iter().map(|of| catalogue.types[of.at()].name.to_string()).collect();
+            node.instance_type_options = node.instance_type.iter().cloned().collect();
             node.price_per_hour = Some(catalogue.offerings[bought.offering.at()].price);
         }
     }
