@@ -175,7 +175,7 @@ impl Overlaid {
     ) -> Option<(usize, String)> {
         let same =
             |holder: Option<&Holder>| holder.map(|h| h.last).filter(|at| weight(*at) == overlay.weight);
-        picked.iter().find_map(|(pool, of, offerings)| {
+        let all = picked.iter().flat_map(|(pool, of, offerings)| {
             let (of_pool, of_type) = (pools[*pool].name, &pools[*pool].types[*of]);
             let prices = offerings.iter().filter(|_| overlay.price.is_some());
             let price = prices.filter_map(|offering| {
@@ -189,8 +189,10 @@ impl Overlaid {
                 let other = same(self.capacities.get(&(*pool, *of, resource.clone())))?;
                 Some((other, format!("`{resource}` of `{}` in pool `{of_pool}`", of_type.name)))
             });
-            price.chain(capacity).next()
-        })
+            price.chain(capacity).collect::<Vec<_>>()
+        });
+        // The first by name: the order in which types were given must not show.
+        all.min_by(|(_, a), (_, b)| a.cmp(b))
     }
 }
 

@@ -247,8 +247,7 @@ fn render(plan: &Value) -> String {
         let text = |field: &str| node[field].as_str().unwrap_or("-").to_owned();
         let sign = if node["existing"] == true { "=" } else { "+" };
         let price = node["pricePerHour"].as_f64().map_or("-".to_owned(), |p| format!("{p:.6}"));
-        let _ = writeln!(
-            out,
+        let line = format!(
             "{sign} {} {} {} {} ${price} options {}: {}",
             text("name"),
             text("instanceType"),
@@ -261,6 +260,7 @@ fn render(plan: &Value) -> String {
                 .collect::<Vec<_>>()
                 .join(" "),
         );
+        let _ = writeln!(out, "{}", line.trim_end());
     }
     for buffer in plan["buffers"].as_array().into_iter().flatten() {
         let text = |field: &str| buffer[field].as_str().unwrap_or("-").to_owned();
