@@ -151,7 +151,12 @@ fn the_lower_bound_holds_with_costs_and_static_pools() {
             above_zero += usize::from(bound > 0.0);
         }
         cheaper += usize::from(price < number(&listed, "pricePerHour").expect("a price"));
-        assert_eq!(plan["unschedulable"], listed["unschedulable"], "seed {seed}: nobody waits for a price");
+        // A static pool may buy other machines at other prices, and then other pods fit.
+        let is_static =
+            |object: &Value| !object["spec"]["replicas"].is_null() && object["kind"] == "NodePool";
+        if !manifests.iter().any(is_static) {
+            assert!(company(&plan) == company(&listed), "seed {seed}: a price changes where pods go");
+        }
     }
     assert!(above_zero > 100 && cheaper > 50, "{above_zero} bounds, {cheaper} cheaper plans");
 }
