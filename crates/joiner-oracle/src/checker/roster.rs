@@ -49,7 +49,7 @@ pub(super) fn call<'w>(world: &'w World, plan: &Plan, violations: &mut Vec<Viola
         if !seen.insert(&entry.pod) {
             violations.push(Violation::new("pod-twice", "the pod appears twice").pod(&entry.pod));
         }
-        if !waiting.get(&entry.pod).is_some_and(|pod| !pod.filler) {
+        if waiting.get(&entry.pod).is_none_or(|pod| pod.filler) {
             let message = "no pod of this name waits for a node";
             violations.push(Violation::new("pod-unknown", message).pod(&entry.pod));
         }

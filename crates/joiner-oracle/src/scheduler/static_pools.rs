@@ -10,6 +10,9 @@ use crate::world::{InstanceType, Labels, Node, Offering, Pool, World};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
+/// What decides between offerings: price, type, zone, capacity type.
+type Rank = (i128, String, String, String);
+
 /// A machine that its pool keeps whatever pods there are, and that is still to be bought.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
@@ -76,7 +79,7 @@ fn cheapest(world: &World, pool: &Pool) -> Option<(InstanceType, Offering)> {
     if template.requirements.values().any(super::requirement::Requirement::is_empty) {
         return None;
     }
-    let mut best: Option<((i128, String, String, String), InstanceType, Offering)> = None;
+    let mut best: Option<(Rank, InstanceType, Offering)> = None;
     for ty in world.types_of(&pool.name) {
         for offering in &ty.offerings {
             let can_be_had = offering.available
