@@ -60,6 +60,7 @@ pub mod budget;
 pub mod capacitybuffer;
 pub mod condition;
 pub mod convert;
+pub mod costmodel;
 pub mod crd;
 pub mod duration;
 pub mod instance_type;
@@ -75,6 +76,7 @@ pub mod schedule;
 pub mod validation;
 
 pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
+pub use costmodel::{CostModel, CostModelSpec};
 pub use kwoknodeclass::{KwokNodeClass, KwokNodeClassSpec, KwokNodeClassStatus};
 pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 pub use nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus};

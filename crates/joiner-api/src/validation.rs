@@ -16,7 +16,8 @@ use std::fmt;
 
 use crate::nodepool::{ConsolidationPolicy, NodePool};
 use crate::requirement::Operator;
-use crate::{CapacityBuffer, KwokNodeClass, NodeClaim, NodeOverlay, names, schedule};
+use crate::requirement::OverlayRequirement;
+use crate::{CapacityBuffer, CostModel, KwokNodeClass, NodeClaim, NodeOverlay, names, schedule};
 use fields::{Problems, RequirementsOf};
 
 pub use syntax::{entry_path, label_value_fault, object_name_fault, qualified_name_fault};
@@ -310,6 +311,52 @@ pub fn validate_capacitybuffer(buffer: &CapacityBuffer) -> Vec<Problem> {
     problems.range("spec.replicas", spec.replicas.map(i64::from), 0, i64::from(i32::MAX));
     problems.range("spec.percentage", spec.percentage.map(i64::from), 0, i64::from(i32::MAX));
     problems.quantities("spec.limits", spec.limits.as_ref());
+    problems.into_vec()
+}
+
+/// Checks a cost model; `extra` holds the label keys that the provider's catalogue makes well-known.
+pub fn validate_costmodel(model: &CostModel, extra: &BTreeSet<String>) -> Vec<Problem> {
+    let mut problems = Problems::default();
+    problems.object_name(model.metadata.name.as_deref(), 253, "names are DNS names");
+    let spec = &model.spec;
+    let mut names = BTreeSet::new();
+    let mut entry = |problems: &mut Problems, path: &str, name: &str, requirements: &[OverlayRequirement]| {
+        problems.not_empty(&format!("{path}.name"), name);
+        if !name.is_empty() && !names.insert(name.to_owned()) {
+            problems.add(&format!("{path}.name"), name, "another entry has this name", "give each its own");
+        }
+        let list: Vec<_> = requirements.iter().cloned().map(Into::into).collect();
+        problems.requirements(&format!("{path}.requirements"), &list, RequirementsOf::Overlay, extra);
+    };
+    let remedy = "write dollars per hour, zero or more";
+    let price = |problems: &mut Problems, path: &str, price: f64| {
+        if !(price.is_finite() && price >= 0.0) {
+            problems.add(&format!("{path}.pricePerHour"), price, "not a price", remedy);
+        }
+    };
+    for (at, discount) in spec.discounts.iter().enumerate() {
+        let path = format!("spec.discounts[{at}]");
+        entry(&mut problems, &path, &discount.name, &discount.requirements);
+        if !(0.0..=100.0).contains(&discount.percent) {
+            problems.add(
+                &format!("{path}.percent"),
+                discount.percent,
+                "not a share of the price",
+                "write a number from 0 to 100; for a surcharge use perNodeFees or a NodeOverlay",
+            );
+        }
+    }
+    for (at, fee) in spec.per_node_fees.iter().enumerate() {
+        let path = format!("spec.perNodeFees[{at}]");
+        entry(&mut problems, &path, &fee.name, &fee.requirements);
+        price(&mut problems, &path, fee.price_per_hour);
+    }
+    for (at, commitment) in spec.commitments.iter().enumerate() {
+        let path = format!("spec.commitments[{at}]");
+        entry(&mut problems, &path, &commitment.name, &commitment.requirements);
+        problems.range(&format!("{path}.nodes"), Some(commitment.nodes), 1, i64::from(u32::MAX));
+        price(&mut problems, &path, commitment.price_per_hour);
+    }
     problems.into_vec()
 }
 

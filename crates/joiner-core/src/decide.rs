@@ -181,15 +181,13 @@ impl<'s> Run<'s> {
         if limits_starve_priority(&mut scratch, &outcome) {
             (scratch, outcome, order) = run(true);
         }
+        upstream::fill(&mut scratch, &mut outcome);
         let refused = refusals(&mut scratch, &outcome);
         Self { scratch, outcome, order, refused }
     }
 
     fn bill(&self) -> Bill {
-        Bill {
-            price_nano_usd: cheapest::price(&self.scratch, &self.scratch.machines),
-            machines: self.scratch.machines.len(),
-        }
+        plan::bill(&self.scratch, &self.scratch.machines)
     }
 
     fn into_plan(mut self, original: Option<Bill>) -> Plan {
@@ -255,6 +253,19 @@ pub fn explain_pod(snapshot: &Snapshot, options: &Options, pod: PodIdx) -> expla
         let mut scratch = Scratch::new(snapshot, &prepared, options);
         scratch.give_up_preferences = plan.as_ref().is_some_and(|plan| plan.preferences_would_cost.is_some());
         let order = upstream::queue_order(snapshot, by_priority);
+        if snapshot.classes[snapshot.pods[pod.at()].class.at()].filler {
+            // Buffers come last: first everything that comes before them.
+            let outcome = upstream::run(&mut scratch, &order);
+            if !by_priority && limits_starve_priority(&mut scratch, &outcome) {
+                by_priority = true;
+                continue;
+            }
+            let mut story = explain::follow(&mut scratch, &upstream::fill_order(snapshot), pod).0;
+            if let Some(plan) = &plan {
+                story.end_in(plan);
+            }
+            return story;
+        }
         let (mut story, outcome) = explain::follow(&mut scratch, &order, pod);
         if !by_priority && limits_starve_priority(&mut scratch, &outcome) {
             by_priority = true;

@@ -8,9 +8,9 @@ use crate::bound::{self, Demand, Offer};
 use crate::explain::Reason;
 use crate::model::ids::*;
 use crate::model::resources::add_into;
-use crate::model::{FixedState, Operator, ResVec, fixed_state};
+use crate::model::{Catalogue, FixedState, Operator, ResVec, Snapshot, fixed_state};
 use crate::offer_set::{self, OfferSet};
-use crate::pack::scratch::Scratch;
+use crate::pack::scratch::{Machine, Scratch};
 use crate::pack::upstream::Outcome;
 
 /// The most instance types a machine may list.
@@ -21,6 +21,8 @@ pub const MAX_TYPES: usize = 600;
 pub struct Plan {
     /// Machines to launch, in the order in which they were opened.
     pub machines: Vec<PlannedMachine>,
+    /// Machines that pools of a fixed size lack, with the pods that go there, in node order: bought whatever pods there are.
+    pub kept: Vec<(NodeIdx, Vec<PodIdx>)>,
     /// Existing nodes that receive pods, in node order.
     pub on_nodes: Vec<(NodeIdx, Vec<PodIdx>)>,
     /// Pods without a place, by name.
@@ -116,24 +118,17 @@ pub(crate) fn assemble(
     let mut written: HashMap<ReqId, Rc<[WrittenRequirement]>, FixedState> =
         HashMap::with_hasher(fixed_state());
     let mut machines = Vec::with_capacity(scratch.machines.len());
-    let mut price_nano_usd = 0i64;
+    let mut price_nano_usd = kept_nano_usd(snapshot);
+    let commitments = snapshot.reservations.iter().any(|r| r.commitment);
+    let mut units = scratch.reservations.clone();
     for machine in std::mem::take(&mut scratch.machines) {
         let pool = &snapshot.pools[machine.pool.at()];
         let catalogue = &snapshot.catalogues[pool.catalogue.at()];
-        let mut offers = machine.offers.clone();
-        if !machine.reservations.is_empty() {
-            // What holds a reservation launches into it.
-            let mut reserved = offers.to_vec();
-            for at in offer_set::iter(&offers) {
-                let held =
-                    catalogue.offerings[at].reservation.is_some_and(|r| machine.reservations.contains(&r));
-                if !held {
-                    reserved[at / 64] &= !(1 << (at % 64));
-                }
-            }
-            offers = reserved.into();
-        }
-        let Some(cheapest) = offer_set::first(&offers) else { continue };
+        let Some(Launch { offers, cheapest, reservations }) =
+            launch(scratch, &machine, &mut units, commitments)
+        else {
+            continue;
+        };
         let types = types_of
             .entry((pool.catalogue, offers.clone()))
             .or_insert_with(|| {
@@ -164,18 +159,20 @@ pub(crate) fn assemble(
             requests: machine.requests,
             daemons: scratch.templates[machine.pool.at()].overhead[cheapest].clone(),
             min_values_relaxed: machine.min_values_relaxed,
-            reservations: machine.reservations.to_vec(),
+            reservations,
         });
     }
-    let on_nodes = scratch
+    let bought = |at: usize| snapshot.nodes[at].bought.is_some();
+    let (kept, on_nodes) = scratch
         .on_node
         .iter_mut()
         .enumerate()
-        .filter(|(_, load)| !load.pods.is_empty())
+        .filter(|(at, load)| !load.pods.is_empty() || bought(*at))
         .map(|(at, load)| (NodeIdx::new(at), std::mem::take(&mut load.pods)))
-        .collect();
+        .partition(|(node, _)| bought(node.at()));
     Plan {
         machines,
+        kept,
         on_nodes,
         placed: outcome.placed.iter().flatten().count(),
         refused,
@@ -184,6 +181,79 @@ pub(crate) fn assemble(
         original,
         preferences_would_cost: None,
     }
+}
+
+/// What a machine is launched as.
+struct Launch {
+    offers: OfferSet,
+    cheapest: usize,
+    reservations: Vec<ReservationIdx>,
+}
+
+/// The offerings a machine is launched with and the cheapest of them. Units of commitments go to machines in their order.
+fn launch(scratch: &Scratch, machine: &Machine, units: &mut [u32], commitments: bool) -> Option<Launch> {
+    let catalogue = &scratch.snapshot.catalogues[scratch.snapshot.pools[machine.pool.at()].catalogue.at()];
+    let mut offers = machine.offers.clone();
+    let mut reservations = machine.reservations.to_vec();
+    if !reservations.is_empty() {
+        // What holds a reservation launches into it.
+        let mut reserved = offers.to_vec();
+        for at in offer_set::iter(&offers) {
+            let held = catalogue.offerings[at].reservation.is_some_and(|r| reservations.contains(&r));
+            if !held {
+                reserved[at / 64] &= !(1 << (at % 64));
+            }
+        }
+        offers = reserved.into();
+    } else if commitments {
+        offers = without_spent(&offers, catalogue, units);
+    }
+    let cheapest = offer_set::first(&offers)?;
+    if let Some(commitment) = catalogue.offerings[cheapest].reservation.filter(|_| reservations.is_empty()) {
+        units[commitment.at()] = units[commitment.at()].saturating_sub(1);
+        reservations.push(commitment);
+    }
+    Some(Launch { offers, cheapest, reservations })
+}
+
+/// The units of reservations that are left once these machines are launched.
+pub(crate) fn units_after(scratch: &Scratch, machines: &[Machine]) -> Vec<u32> {
+    let commitments = scratch.snapshot.reservations.iter().any(|r| r.commitment);
+    let mut units = scratch.reservations.clone();
+    for machine in machines {
+        launch(scratch, machine, &mut units, commitments);
+    }
+    units
+}
+
+/// What a run's machines and those that pools of a fixed size lack cost together.
+pub(crate) fn bill(scratch: &Scratch, machines: &[Machine]) -> Bill {
+    let snapshot = scratch.snapshot;
+    let commitments = snapshot.reservations.iter().any(|r| r.commitment);
+    let mut units = scratch.reservations.clone();
+    let mut price_nano_usd = kept_nano_usd(snapshot);
+    for machine in machines {
+        let catalogue = &snapshot.catalogues[snapshot.pools[machine.pool.at()].catalogue.at()];
+        if let Some(launch) = launch(scratch, machine, &mut units, commitments) {
+            let price = catalogue.offerings[launch.cheapest].price_nano_usd;
+            price_nano_usd = price_nano_usd.saturating_add(price);
+        }
+    }
+    let kept = snapshot.nodes.iter().filter(|node| node.bought.is_some()).count();
+    Bill { price_nano_usd, machines: machines.len() + kept }
+}
+
+/// A set without the offerings of commitments whose units are all given away.
+fn without_spent(offers: &OfferSet, catalogue: &Catalogue, left: &[u32]) -> OfferSet {
+    let spent = |at: &usize| catalogue.offerings[*at].reservation.is_some_and(|r| left[r.at()] == 0);
+    if !offer_set::iter(offers).any(|at| spent(&at)) {
+        return offers.clone();
+    }
+    let mut kept = offers.to_vec();
+    for at in offer_set::iter(offers).filter(spent) {
+        kept[at / 64] &= !(1 << (at % 64));
+    }
+    kept.into()
 }
 
 fn write_requirements(scratch: &Scratch, set: ReqId) -> Rc<[WrittenRequirement]> {
@@ -204,8 +274,58 @@ fn write_requirements(scratch: &Scratch, set: ReqId) -> Rc<[WrittenRequirement]>
     out.into()
 }
 
-/// The price no packing of the pods on new machines can beat: pods may be split over every offering they may use.
+/// The price no packing of the pods on new machines can beat: pods may be split over every offering they may use. Machines that pools
+/// of a fixed size lack are bought in every plan and come on top.
+///
+/// Commitments are few units of a low price. As if there were no end of them is one bound; what all machines cost at list price, less
+/// the most that the units can save, is another. The higher one counts.
 pub(crate) fn lower_bound(scratch: &mut Scratch, plan: &Plan, work: u64) -> Option<f64> {
+    let snapshot = scratch.snapshot;
+    let kept = kept_nano_usd(snapshot) as f64 / 1e9;
+    let endless = bound_with(scratch, plan, work, true)?;
+    let saving = most_saved(snapshot);
+    if saving <= 0.0 {
+        return Some(kept + endless);
+    }
+    let listed = bound_with(scratch, plan, work, false)?;
+    Some(kept + endless.max(listed - saving))
+}
+
+/// The price of the machines that pools of a fixed size lack.
+fn kept_nano_usd(snapshot: &Snapshot) -> i64 {
+    let bought = snapshot.nodes.iter().filter_map(|node| node.bought.as_ref());
+    bought.map(|bought| bought.price_nano_usd).fold(0, i64::saturating_add)
+}
+
+/// The most that the units of all commitments can save, in dollars per hour.
+fn most_saved(snapshot: &Snapshot) -> f64 {
+    let mut per_unit = vec![0i64; snapshot.reservations.len()];
+    if !snapshot.reservations.iter().any(|row| row.commitment) {
+        return 0.0;
+    }
+    for catalogue in &snapshot.catalogues {
+        // Offerings come by rising price: the first without a commitment is the list price.
+        let mut listed: HashMap<(TypeIdx, ReqId), i64, FixedState> = HashMap::with_hasher(fixed_state());
+        for offering in catalogue.offerings.iter().filter(|offering| offering.reservation.is_none()) {
+            let terms = (offering.instance_type, offering.requirements);
+            listed.entry(terms).or_insert(offering.price_nano_usd);
+        }
+        for offering in &catalogue.offerings {
+            if let Some(commitment) =
+                offering.reservation.filter(|r| snapshot.reservations[r.at()].commitment)
+            {
+                let terms = (offering.instance_type, offering.requirements);
+                let price = listed.get(&terms).copied().unwrap_or(0);
+                let saved = price.saturating_sub(offering.price_nano_usd);
+                per_unit[commitment.at()] = per_unit[commitment.at()].max(saved);
+            }
+        }
+    }
+    let all = snapshot.reservations.iter().zip(per_unit);
+    all.map(|(row, saved)| f64::from(row.capacity) * saved as f64 / 1e9).sum()
+}
+
+fn bound_with(scratch: &mut Scratch, plan: &Plan, work: u64, commitments: bool) -> Option<f64> {
     let snapshot = scratch.snapshot;
     let mut counts = vec![0u64; snapshot.classes.len()];
     for pod in plan.machines.iter().flat_map(|machine| &machine.pods) {
@@ -213,12 +333,16 @@ pub(crate) fn lower_bound(scratch: &mut Scratch, plan: &Plan, work: u64) -> Opti
     }
     // Offerings of all pools in one list.
     let mut offers = Vec::new();
+    let mut barred = Vec::new();
     let mut starts = Vec::with_capacity(snapshot.pools.len());
     for (at, pool) in snapshot.pools.iter().enumerate() {
         starts.push(offers.len());
         let catalogue = &snapshot.catalogues[pool.catalogue.at()];
         for (offering, room) in catalogue.offerings.iter().zip(&scratch.templates[at].room) {
             offers.push(Offer { price_nano_usd: offering.price_nano_usd, allocatable: room.to_vec() });
+            let reservation = offering.reservation;
+            barred
+                .push(!commitments && reservation.is_some_and(|r| snapshot.reservations[r.at()].commitment));
         }
     }
     let mut demands = Vec::new();
@@ -253,7 +377,8 @@ pub(crate) fn lower_bound(scratch: &mut Scratch, plan: &Plan, work: u64) -> Opti
             }
             offer_set::and_into(&mut set, &scratch.templates[pool_at].base);
             scratch.templates[pool_at].keep_fitting(&mut set, &class.requests);
-            usable.extend(offer_set::iter(&set).map(|offer| (starts[pool_at] + offer) as u32));
+            let all = offer_set::iter(&set).map(|offer| starts[pool_at] + offer);
+            usable.extend(all.filter(|offer| !barred[*offer]).map(|offer| offer as u32));
         }
         let exclusive = class
             .anti_affinity

@@ -607,7 +607,7 @@ impl Builder {
     fn catalogue(&mut self, sketch: &Sketch) {
         let mut catalogue = Catalogue::default();
         if let Some(capacity) = sketch.reservation {
-            self.snapshot.reservations.push(Reservation { id: "cr-1".into(), capacity });
+            self.snapshot.reservations.push(Reservation { id: "cr-1".into(), capacity, commitment: false });
         }
         for (at, row) in sketch.types.iter().enumerate() {
             let name = format!("type-{at}");
@@ -744,6 +744,7 @@ impl Builder {
                 volume_limits: row.volume_limit.map(|limit| ("csi".into(), limit)).into_iter().collect(),
                 pods,
                 pool: None,
+                bought: None,
                 shown: ShownNode::default(),
             });
         }
@@ -840,6 +841,7 @@ impl Builder {
             anti_affinity,
             rungs,
             refused: None,
+            filler: false,
         });
     }
 }

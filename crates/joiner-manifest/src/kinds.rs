@@ -1,11 +1,12 @@
 //! Which kind a value is, and reading it as that.
 
 use joiner_api::convert;
-use joiner_api::{CapacityBuffer, KwokNodeClass, NodeClaim, NodeOverlay, NodePool};
+use joiner_api::{CapacityBuffer, CostModel, KwokNodeClass, NodeClaim, NodeOverlay, NodePool};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
-    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service,
+    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate, ReplicationController,
+    Service,
 };
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
@@ -26,8 +27,12 @@ pub enum Object {
     NodeOverlay(Box<NodeOverlay>),
     /// Headroom.
     CapacityBuffer(Box<CapacityBuffer>),
+    /// What machines really cost.
+    CostModel(Box<CostModel>),
     /// A pod.
     Pod(Box<Pod>),
+    /// A template that buffers refer to.
+    PodTemplate(Box<PodTemplate>),
     /// A deployment.
     Deployment(Box<Deployment>),
     /// A replica set.
@@ -237,7 +242,6 @@ const WITHOUT_EFFECT: &[(&str, &[&str])] = &[
             "Endpoints",
             "Event",
             "LimitRange",
-            "PodTemplate",
             "ResourceQuota",
             "Secret",
             "ServiceAccount",
@@ -257,6 +261,7 @@ const CORE: &[&str] = &[
     "PersistentVolume",
     "PersistentVolumeClaim",
     "Pod",
+    "PodTemplate",
     "ReplicationController",
     "Service",
 ];
@@ -270,6 +275,7 @@ fn builtin(
     let (group, _) = api_version.rsplit_once('/').unwrap_or(("", api_version));
     Ok(match (api_version, kind) {
         ("v1", "Pod") => Object::Pod(typed(value, lost)?),
+        ("v1", "PodTemplate") => Object::PodTemplate(typed(value, lost)?),
         ("v1", "Node") => Object::Node(typed(value, lost)?),
         ("v1", "Namespace") => Object::Namespace(typed(value, lost)?),
         ("v1", "PersistentVolume") => Object::PersistentVolume(typed(value, lost)?),
@@ -288,6 +294,7 @@ fn builtin(
         ("autoscaling.x-k8s.io/v1beta1" | "autoscaling.x-k8s.io/v1alpha1", "CapacityBuffer") => {
             Object::CapacityBuffer(typed(value, lost)?)
         }
+        ("joiner.sh/v1alpha1", "CostModel") => Object::CostModel(typed(value, lost)?),
         _ if WITHOUT_EFFECT.iter().any(|(of, kinds)| *of == group && kinds.contains(&kind)) => {
             Object::Skipped(one_line(kind))
         }
@@ -298,6 +305,7 @@ fn builtin(
                 "batch" => BATCH,
                 "storage.k8s.io" => &["StorageClass", "CSINode"],
                 "scheduling.k8s.io" => &["PriorityClass"],
+                "joiner.sh" => &["CostModel"],
                 _ => return Ok(Object::Skipped(one_line(kind))),
             };
             return Err(unknown_kind(value, kind, known));
@@ -316,6 +324,7 @@ const CURRENT: &[(&str, &[&str])] = &[
     ("karpenter.sh/v1alpha1", &["NodeOverlay"]),
     ("karpenter.kwok.sh/v1alpha1", &["KWOKNodeClass"]),
     ("autoscaling.x-k8s.io/v1beta1", &["CapacityBuffer"]),
+    ("joiner.sh/v1alpha1", &["CostModel"]),
 ];
 
 fn unknown_kind(value: &Value, kind: &str, known: &[&str]) -> Fault {

@@ -23,6 +23,8 @@
 //! | `min-values` | fewer distinct values left than a pool demands |
 //! | `limits`, `limits-options` | the pool's limits, with the chosen types or with the largest candidates |
 //! | `reservations` | more nodes than reserved units |
+//! | `static-count`, `static-cheapest`, `static-stray` | a pool of a fixed size gets more or fewer machines than it lacks, or dearer ones |
+//! | `buffers` | a buffer with another number of virtual pods, or numbers that do not add up |
 //! | `totals`, `lower-bound` | sums that do not add up, a bound above the price |
 //! | `undecided` | the search for a consistent choice was given up; not known to be wrong |
 //!
@@ -38,6 +40,7 @@ mod predicates;
 mod roster;
 mod seats;
 mod spread;
+mod static_pools;
 mod surface;
 mod topology;
 mod totals;
@@ -118,6 +121,8 @@ pub fn check_with(world: &World, plan: &Value, policy: Policy) -> Vec<Violation>
     machines::check(world, &facts, &seats, policy, &mut violations);
     topology::check(world, &facts, &seats, &mut violations);
     limits::check(world, &seats, &mut violations);
+    static_pools::check(world, &seats, &mut violations);
     totals::check(&plan, &mut violations);
+    totals::buffers(world, &plan, &mut violations);
     violations
 }

@@ -8,6 +8,7 @@
 mod attachments;
 mod catalogue;
 mod default_spread;
+mod extras;
 mod nodes;
 mod pools;
 mod random;
@@ -158,6 +159,7 @@ pub fn cluster(seed: u64, size: Size) -> Generated {
     }
     attachments::closed_pools(&mut more, &mut manifests);
     let scheduler_config = default_spread::scheduler_config(&mut more, &mut manifests);
+    extras::extras(seed, &mut manifests, &types);
     Generated { manifests, types, scheduler_config }
 }
 
@@ -262,6 +264,13 @@ mod tests {
             "volumeLimits",
             "__zone-",
             "\"Drawn\"",
+            "NodeOverlay",
+            "priceAdjustment",
+            "CapacityBuffer",
+            "PodTemplate",
+            "percentage",
+            "\"replicas\":0",
+            "\"fixed\"",
         ] {
             assert!(all.contains(text), "{text} never occurs");
         }

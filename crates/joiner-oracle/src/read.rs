@@ -3,12 +3,14 @@
 //! The reader is written from the API documentation, not from the planner: it has its own quantities, selectors, request arithmetic
 //! and volume rules, so that a mistake in the planner's reading shows up as a disagreement. Kinds it does not know are ignored.
 
+mod buffers;
 mod catalogue;
 mod claims;
 mod cluster;
 mod default_spread;
 mod expressions;
 mod field;
+mod overlays;
 mod pod;
 pub mod quantity;
 mod refusal;
@@ -61,6 +63,10 @@ impl World {
             startup.insert(name.to_owned(), cluster::startup_taints(object).map_err(explain)?);
             world.pools.extend(cluster::pool(object).map_err(explain)?);
         }
+        let overlays = of_kind("NodeOverlay");
+        if !overlays.is_empty() {
+            overlays::apply(&overlays, &mut world)?;
+        }
         let csi: BTreeMap<String, &Value> = of_kind("CSINode")
             .into_iter()
             .filter_map(|object| Some((text(object, &["metadata", "name"])?.to_owned(), object)))
@@ -101,6 +107,8 @@ impl World {
             }
         }
         let defaults = scheduler_config.map(|config| Defaults::new(config, &objects)).transpose()?;
+        let (buffers, virtual_pods) = buffers::read(&objects, &around)?;
+        world.buffers = buffers;
         for object in pods.iter().filter(|object| pod::waits_or_runs(object)) {
             let mut pod = pod::pod(object, &around)?;
             if let Some(defaults) = &defaults {
@@ -108,6 +116,7 @@ impl World {
             }
             world.pods.push(pod);
         }
+        world.pods.extend(virtual_pods);
         for object in of_kind("DaemonSet") {
             let namespace = text(object, &["metadata", "namespace"]).unwrap_or("default");
             let template = at(object, &["spec", "template"]).ok_or("the pod template is missing".to_owned());

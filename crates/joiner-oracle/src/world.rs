@@ -22,10 +22,16 @@ pub type Labels = BTreeMap<String, String>;
 /// Everything a scheduling run may look at.
 #[derive(Debug, Clone, Default)]
 pub struct World {
-    /// The pools that may open machines.
+    /// The pools; those of a fixed size open machines for nobody.
     pub pools: Vec<Pool>,
-    /// What can be bought; every pool sees the same list.
+    /// What can be bought; every pool without an entry in `pool_types` sees this list.
     pub types: Vec<InstanceType>,
+    /// What single pools see instead, where overlays change it.
+    pub pool_types: BTreeMap<String, Vec<InstanceType>>,
+    /// Overlays left out because an equally heavy one sets the same thing.
+    pub overlays_left_out: Vec<String>,
+    /// Buffers that are acted upon, by name.
+    pub buffers: Vec<Buffer>,
     /// The nodes that exist.
     pub nodes: Vec<Node>,
     /// Bound pods and pending pods alike, workloads already expanded.
@@ -36,6 +42,22 @@ pub struct World {
     pub namespaces: BTreeMap<String, Labels>,
     /// Label keys a template may leave open: the well-known set.
     pub well_known: BTreeSet<String>,
+}
+
+impl World {
+    /// What a pool can buy.
+    pub fn types_of(&self, pool: &str) -> &[InstanceType] {
+        self.pool_types.get(pool).unwrap_or(&self.types)
+    }
+}
+
+/// A capacity buffer and how many virtual pods it came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Buffer {
+    /// `namespace/name`.
+    pub name: String,
+    /// Virtual pods, named `buffer:NAME-N` in its namespace.
+    pub pods: usize,
 }
 
 /// One expression on a label key.
@@ -90,6 +112,8 @@ pub struct Pool {
     pub taints: Vec<Taint>,
     /// `nodes` included where given.
     pub limits: Resources,
+    /// Machines it keeps whatever pods there are.
+    pub replicas: Option<i64>,
     /// Group, kind and name of the node class.
     pub node_class: (String, String, String),
 }
@@ -141,6 +165,8 @@ pub struct Node {
     pub cordoned: bool,
     /// Being deleted, or carrying the disrupted taint.
     pub leaving: bool,
+    /// Being deleted.
+    pub deleting: bool,
     /// Unmanaged nodes count as initialised.
     pub initialised: bool,
     /// CSI driver → how many volumes it attaches here.
@@ -158,6 +184,8 @@ pub struct Pod {
     pub uid: String,
     /// Seconds since the epoch, if known.
     pub created: Option<i64>,
+    /// Stands for a pod that has not come yet.
+    pub filler: bool,
     /// Labels.
     pub labels: Labels,
     /// The node it is bound to.

@@ -240,7 +240,9 @@ fn nodes_and_pools() {
          "spec": {"unschedulable": true}, "status": {"capacity": {"cpu": "2"}}},
         {"kind": "CSINode", "metadata": {"name": "own"}, "spec": {"drivers": [{"name": "d", "allocatable": {"count": 5}}, {"name": "e"}]}},
     ]));
-    assert_eq!(world.pools.len(), 1, "pools of fixed size open nothing");
+    let sizes: Vec<Option<i64>> = world.pools.iter().map(|pool| pool.replicas).collect();
+    assert_eq!(sizes.iter().filter(|size| size.is_none()).count(), 1, "pools of fixed size open nothing");
+    assert_eq!(sizes.len(), 2);
     let pool = &world.pools[0];
     assert_eq!(
         (pool.weight, pool.limits["cpu"], pool.limits["memory"], pool.limits["nodes"]),

@@ -1,14 +1,20 @@
 //! Catalogues: instance types and offerings, sorted so that the cheapest of a set is its first.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use joiner_api::instance_type::{InstanceType, ResourceList, TypeRequirement};
 use joiner_api::names::{CAPACITY_TYPE_LABEL, ZONE_LABEL};
-use joiner_core::model::{self, Catalogue, Operator, Requirement, Reservation, ReservationIdx, TypeIdx};
+use joiner_core::model::{
+    self, Catalogue, CatalogueIdx, Operator, Requirement, Reservation, ReservationIdx, TypeIdx,
+};
 
+use crate::costs::is_commitment;
 use crate::digest::stable_key;
 use crate::lower::Lowering;
+use crate::overlays::PoolTypes;
 use crate::requests::in_lane_units;
+use crate::selector::TypeFacts;
 
 /// What a price that makes no sense counts as: more than any price that does.
 const NO_PRICE: i64 = i64::MAX / 1024;
@@ -20,11 +26,14 @@ pub(crate) fn nano_usd(price: f64) -> i64 {
 }
 
 impl Lowering<'_> {
-    /// Fills in one catalogue per given one, in that order.
+    /// Fills in one catalogue per given one, in that order, then those that overlays and costs make for single pools.
     pub(crate) fn lower_catalogues(&mut self) {
         let cluster = self.cluster;
+        self.catalogue_types = cluster.catalogues.iter().map(|c| Cow::Borrowed(&c.types[..])).collect();
+        self.choose_catalogues();
+        let all_types = std::mem::take(&mut self.catalogue_types);
         let mut reservations: BTreeMap<&str, u32> = BTreeMap::new();
-        for offering in cluster.catalogues.iter().flat_map(|c| &c.types).flat_map(|t| &t.offerings) {
+        for offering in all_types.iter().flat_map(|types| types.iter()).flat_map(|t| &t.offerings) {
             if let Some(reservation) = &offering.reservation {
                 let left = reservations.entry(&reservation.id).or_insert(reservation.capacity);
                 *left = (*left).min(reservation.capacity);
@@ -32,12 +41,69 @@ impl Lowering<'_> {
         }
         self.snapshot.reservations = reservations
             .iter()
-            .map(|(id, capacity)| Reservation { id: (*id).into(), capacity: *capacity })
+            .map(|(id, capacity)| Reservation {
+                id: (*id).into(),
+                capacity: *capacity,
+                commitment: is_commitment(id),
+            })
             .collect();
         let ids: Vec<&str> = reservations.into_keys().collect();
-        for input in &cluster.catalogues {
-            let catalogue = self.lower_catalogue(&input.types, &ids);
+        for (at, types) in all_types.iter().enumerate() {
+            // Of a changed copy everything odd was said already.
+            let notes = self.notes.len();
+            let catalogue = self.lower_catalogue(types, &ids);
+            if at >= cluster.catalogues.len() {
+                self.notes.truncate(notes);
+            }
             self.snapshot.catalogues.push(catalogue);
+        }
+        self.catalogue_types = all_types;
+    }
+
+    /// Which catalogue each pool launches from: its class's, or one with prices and capacities of its own.
+    fn choose_catalogues(&mut self) {
+        let cluster = self.cluster;
+        let order = self.pool_order.clone();
+        let given: Vec<Option<usize>> = order
+            .iter()
+            .map(|name| {
+                let class = &cluster.pools[*name].spec.template.spec.node_class_ref;
+                self.catalogue_of((&class.group, &class.kind, &class.name))
+            })
+            .collect();
+        self.pool_catalogues = given.iter().map(|at| at.map(CatalogueIdx::new)).collect();
+        if cluster.overlays.is_empty() && cluster.cost_models.is_empty() {
+            return;
+        }
+        let vocabulary = &mut self.snapshot.vocabulary;
+        let facts: Vec<Vec<TypeFacts>> = cluster
+            .catalogues
+            .iter()
+            .map(|input| input.types.iter().map(|of| TypeFacts::new(vocabulary, of)).collect())
+            .collect();
+        let mut pools = Vec::new();
+        for (name, at) in order.iter().zip(&given) {
+            let (types, type_facts) =
+                at.map_or((&[][..], &[][..]), |at| (&cluster.catalogues[at].types[..], &facts[at][..]));
+            pools.push(PoolTypes { name, facts: self.pool_facts(name), types, type_facts });
+        }
+        let overlaid = self.settle_overlays(&pools);
+        let costs = self.costs();
+        for (at, pool) in pools.iter().enumerate() {
+            let mut types = pool.types.to_vec();
+            let overlay_changes = self.apply_overlays(&overlaid, at, &mut types);
+            let cost_changes = self.apply_costs(&costs, pool, &mut types);
+            if !overlay_changes && !cost_changes {
+                continue;
+            }
+            // Pools that see the same share a catalogue.
+            let made = &self.catalogue_types[cluster.catalogues.len()..];
+            let known = made.iter().position(|have| **have == *types);
+            let index = known.map_or(self.catalogue_types.len(), |at| cluster.catalogues.len() + at);
+            if known.is_none() {
+                self.catalogue_types.push(Cow::Owned(types));
+            }
+            self.pool_catalogues[at] = Some(CatalogueIdx::new(index));
         }
     }
 

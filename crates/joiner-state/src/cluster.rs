@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use joiner_api::instance_type::InstanceType;
-use joiner_api::{NodeClaim, NodePool};
+use joiner_api::{CostModel, NodeClaim, NodePool};
 use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, PodStatus, PodTemplateSpec,
 };
@@ -13,12 +13,14 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::buffers::{BufferInput, TemplateInput};
 use crate::bytes::ByteTable;
 use crate::canon;
 use crate::daemons::DaemonDigest;
 use crate::default_spread::DefaultSpread;
 use crate::digest::{Claims, Digest};
 use crate::node_digest::{ClaimDigest, NodeDigest};
+use crate::overlays::OverlayInput;
 use crate::problem::{Finding, Problem};
 use crate::volumes::{ClaimObject, ClassObject, VolumeObject};
 use crate::workloads::Workload;
@@ -64,6 +66,8 @@ pub(crate) struct PodRecord {
 pub(crate) enum Standing {
     /// Waits for a place.
     Pending,
+    /// Stands for a pod that has not come yet.
+    Virtual,
     /// On a node; seen by selectors.
     Bound,
     /// On a node, controlled by a DaemonSet; seen by selectors.
@@ -106,6 +110,10 @@ pub struct Cluster {
     pub(crate) nodes: BTreeMap<String, NodeDigest>,
     pub(crate) node_claims: BTreeMap<String, ClaimDigest>,
     pub(crate) pools: BTreeMap<String, NodePool>,
+    pub(crate) overlays: BTreeMap<String, OverlayInput>,
+    pub(crate) cost_models: BTreeMap<String, CostModel>,
+    pub(crate) buffers: BTreeMap<String, BufferInput>,
+    pub(crate) pod_templates: BTreeMap<String, TemplateInput>,
     pub(crate) catalogues: Vec<CatalogueInput>,
     pub(crate) well_known: BTreeSet<String>,
     pub(crate) namespaces: BTreeMap<String, BTreeMap<String, String>>,
@@ -142,6 +150,10 @@ impl Cluster {
             nodes: BTreeMap::new(),
             node_claims: BTreeMap::new(),
             pools: BTreeMap::new(),
+            overlays: BTreeMap::new(),
+            cost_models: BTreeMap::new(),
+            buffers: BTreeMap::new(),
+            pod_templates: BTreeMap::new(),
             catalogues: Vec::new(),
             well_known: BTreeSet::new(),
             namespaces: BTreeMap::new(),

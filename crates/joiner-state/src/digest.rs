@@ -31,7 +31,7 @@ pub(crate) struct Term {
 }
 
 /// A pod (anti-)affinity term.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct PodTerm {
     pub key: Box<str>,
     /// `None` matches nothing; `matchLabels` are folded in as `In`.
@@ -43,7 +43,7 @@ pub(crate) struct PodTerm {
 }
 
 /// A topology spread constraint.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Spread {
     pub key: Box<str>,
     pub max_skew: i32,
@@ -56,7 +56,7 @@ pub(crate) struct Spread {
 }
 
 /// Everything of a spec that matters and is the same for all pods with it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Digest {
     pub namespace: Box<str>,
     pub requests: Amounts,

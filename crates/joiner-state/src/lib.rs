@@ -26,27 +26,34 @@
 //! # Finding one's way
 //!
 //! `cluster` takes objects in; `canon` writes bytes, `bytes` stores them, `digest` reads a spec; [`requests`] adds up what a pod asks for;
-//! `workloads` makes pods of templates. `lower` is the order of events at the end; `topology`, `default_spread`, `pods`, `daemons`, `volumes`,
-//! `catalogues`, `pools` and `nodes` each fill one part of the snapshot.
+//! `workloads` makes pods of templates. `lower` is the order of events at the end; `topology`, `default_spread`, `pods`, `daemons`, `volumes`, `catalogues`,
+//! `pools` and `nodes` each fill one part of the snapshot. `overlays` and `costs` change what a pool sees of its catalogue (`selector` says which
+//! offerings they mean), `static_pools` adds machines that a pool keeps anyway, `buffers` virtual pods.
 
+mod buffers;
 mod bytes;
 mod canon;
 mod catalogues;
 mod cluster;
+mod costs;
 mod daemons;
 mod default_spread;
 mod digest;
 mod lower;
 mod node_digest;
 mod nodes;
+mod overlays;
 mod pods;
 mod pools;
 mod problem;
 pub mod requests;
+mod selector;
+mod static_pools;
 mod topology;
 mod volumes;
 mod workloads;
 
+pub use buffers::{Buffer, NotReady};
 pub use cluster::{Cluster, Options};
 pub use lower::Lowered;
 pub use node_digest::is_ephemeral;

@@ -7,12 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
+use joiner_api::instance_type::InstanceType;
 use joiner_api::names::{HOSTNAME_LABEL, WELL_KNOWN_LABELS};
 use joiner_core::model::intern::Interner;
 use joiner_core::model::{
-    ClassIdx, FixedState, IdentityIdx, KeyId, Operator, ReqId, Requirement, ResVec, Snapshot, fixed_state,
+    CatalogueIdx, ClassIdx, FixedState, IdentityIdx, KeyId, Operator, ReqId, Requirement, ResVec, Snapshot,
+    fixed_state,
 };
 
+use crate::buffers::Buffer;
 use crate::bytes::ByteTable;
 use crate::cluster::{Cluster, PodRecord, Standing};
 use crate::default_spread::Deduced;
@@ -27,6 +30,8 @@ pub struct Lowered {
     pub snapshot: Snapshot,
     /// What was odd about the input but did not stop anything.
     pub notes: Vec<String>,
+    /// Buffers with their virtual pods, by name.
+    pub buffers: Vec<Buffer>,
 }
 
 /// What pods of one class share.
@@ -44,6 +49,10 @@ pub(crate) struct Lowering<'c> {
     asked_sets: BTreeSet<ReqId>,
     pub pool_order: Vec<&'c str>,
     pub pool_index: BTreeMap<&'c str, usize>,
+    /// What each catalogue was lowered from; beyond those given, what single pools see.
+    pub catalogue_types: Vec<std::borrow::Cow<'c, [InstanceType]>>,
+    /// By place in the order of pools; `None` if no types are known.
+    pub pool_catalogues: Vec<Option<CatalogueIdx>>,
     /// CSI drivers that some node or type limits.
     pub limited_drivers: BTreeSet<&'c str>,
     pub volume_ids: ByteTable,
@@ -69,7 +78,9 @@ pub(crate) struct Lowering<'c> {
 impl Cluster {
     /// Lowers everything taken in to a snapshot.
     pub fn finish(mut self) -> Lowered {
+        let buffers = self.resolve_buffers();
         self.expand_workloads();
+        let virtual_rows = self.make_virtual_pods(&buffers);
         let pods = std::mem::take(&mut self.pods);
         let notes = std::mem::take(&mut self.notes);
         let mut lowering = Lowering::new(&self, notes);
@@ -78,7 +89,10 @@ impl Cluster {
         lowering.order_pools();
         lowering.lower_catalogues();
         lowering.lower_pools();
-        let places = lowering.settle_places();
+        let mut places = lowering.settle_places();
+        lowering.use_up_commitments(&mut places);
+        lowering.keep_static_pools(&mut places, &pods);
+        lowering.find_preferred_taints(&places);
         lowering.find_limited_drivers();
         lowering.find_namespaces(&pods);
         lowering.find_selected_keys(&pods);
@@ -86,6 +100,7 @@ impl Cluster {
         lowering.lower_daemons();
         let owners = lowering.lower_bound_anti_affinity(&pods);
         lowering.lower_pending(&pods);
+        let buffers = lowering.lower_buffers(buffers, &virtual_rows, &pods);
         lowering.lower_nodes(places, &pods, &owners);
         let (mut snapshot, notes) = (lowering.snapshot, lowering.notes);
         // Pending pods were pushed in the order of their rows; their UIDs move over instead of being copied.
@@ -93,7 +108,7 @@ impl Cluster {
         for (pod, record) in snapshot.pods.iter_mut().zip(pending) {
             pod.uid = record.uid;
         }
-        Lowered { snapshot: snapshot.finish(), notes }
+        Lowered { snapshot: snapshot.finish(), notes, buffers }
     }
 }
 
@@ -110,6 +125,8 @@ impl<'c> Lowering<'c> {
             asked_sets: BTreeSet::new(),
             pool_order: Vec::new(),
             pool_index: BTreeMap::new(),
+            catalogue_types: Vec::new(),
+            pool_catalogues: Vec::new(),
             limited_drivers: BTreeSet::new(),
             volume_ids: ByteTable::default(),
             namespace_ids: ByteTable::default(),

@@ -6,12 +6,15 @@ use joiner_api::names::{
     CAPACITY_TYPE_LABEL, DISRUPTED_TAINT, DISRUPTION_TAINT, HOSTNAME_LABEL, INITIALIZED_LABEL,
     INSTANCE_TYPE_LABEL, NODEPOOL_LABEL, REGISTERED_LABEL, ZONE_LABEL,
 };
-use joiner_core::model::node::ShownNode;
+use joiner_core::model::node::{Bought, ShownNode};
 use joiner_core::model::resources::{add_into, max_into, sub_into};
-use joiner_core::model::{Effect, GroupIdx, IdentityIdx, Node, NodeIdx, PoolIdx, Requirement, ResVec, Taint};
+use joiner_core::model::{
+    CatalogueIdx, Effect, GroupIdx, IdentityIdx, Node, NodeIdx, PoolIdx, Requirement, ResVec, Taint,
+};
 
 use crate::catalogues::nano_usd;
 use crate::cluster::{NONE, PodRecord, Standing};
+use crate::costs::is_commitment;
 use crate::lower::Lowering;
 use crate::node_digest::{ClaimDigest, Labels, NodeDigest, is_ephemeral};
 use crate::pools::startup_taints;
@@ -19,15 +22,25 @@ use crate::pools::startup_taints;
 /// A node or machine, settled from its Node and its claim.
 #[derive(Debug)]
 pub(crate) struct Place {
-    name: String,
-    labels: Labels,
-    taints: Vec<Taint>,
-    allocatable: ResVec,
-    accepts_pods: bool,
-    initialised: bool,
-    pool: Option<String>,
+    pub name: String,
+    pub labels: Labels,
+    pub taints: Vec<Taint>,
+    pub allocatable: ResVec,
+    pub accepts_pods: bool,
+    pub initialised: bool,
+    pub pool: Option<String>,
+    /// Being deleted or replaced.
+    pub leaving: bool,
+    /// Being deleted.
+    pub deleting: bool,
+    /// There is a machine.
+    pub launched: bool,
+    /// What it costs, if that is settled apart from the catalogue.
+    pub agreed_price: Option<f64>,
+    /// Still to be bought.
+    pub bought: Option<Bought>,
     /// Limits of its type, for drivers that do not run there yet.
-    type_limits: BTreeMap<Box<str>, u32>,
+    pub type_limits: BTreeMap<Box<str>, u32>,
 }
 
 impl<'c> Lowering<'c> {
@@ -60,12 +73,16 @@ impl<'c> Lowering<'c> {
             places.push(place);
         }
         places.sort_by(|a, b| (!a.initialised, &a.name).cmp(&(!b.initialised, &b.name)));
+        places
+    }
+
+    /// Whether the last step of relaxation exists.
+    pub(crate) fn find_preferred_taints(&mut self, places: &[Place]) {
         let preferred =
             |taints: &[Taint]| taints.iter().any(|taint| taint.effect == Effect::PreferNoSchedule);
         let vocabulary = &self.snapshot.vocabulary;
         self.snapshot.has_preferred_taints = places.iter().any(|place| preferred(&place.taints))
             || self.snapshot.pools.iter().any(|pool| preferred(vocabulary.taints(pool.taints)));
-        places
     }
 
     fn place_of_node(&mut self, name: &str, node: &NodeDigest, claim: Option<&ClaimDigest>) -> Place {
@@ -113,6 +130,11 @@ impl<'c> Lowering<'c> {
             initialised,
             pool: pool.map(str::to_owned),
             type_limits,
+            leaving: leaving || disrupted,
+            deleting: leaving,
+            launched: true,
+            agreed_price: None,
+            bought: None,
         }
     }
 
@@ -147,6 +169,11 @@ impl<'c> Lowering<'c> {
         Place {
             name: claim.node_name.as_deref().unwrap_or(name).to_owned(),
             accepts_pods: !claim.deleting && !taints.iter().any(is_disrupted),
+            leaving: claim.deleting || taints.iter().any(is_disrupted),
+            deleting: claim.deleting,
+            launched: claim.provider_id.is_some(),
+            agreed_price: None,
+            bought: None,
             taints,
             allocatable,
             initialised: false,
@@ -162,9 +189,11 @@ impl<'c> Lowering<'c> {
     /// Over the types a claim may become: the least that pods can use, and the most that counts against limits.
     fn candidates(&self, claim: &ClaimDigest) -> Option<(ResVec, ResVec)> {
         let (group, kind, name) = &claim.class;
-        let input = &self.cluster.catalogues[self.catalogue_of((group, kind, name))?];
+        let of_pool = claim.pool().and_then(|pool| self.pool_index.get(pool));
+        let of_pool = of_pool.and_then(|at| self.pool_catalogues[*at]).map(CatalogueIdx::at);
+        let types = &self.catalogue_types[of_pool.or_else(|| self.catalogue_of((group, kind, name)))?];
         let mut found: Option<(ResVec, ResVec)> = None;
-        for candidate in &input.types {
+        for candidate in types.iter() {
             if !may_become(claim, &candidate.name) || candidate.capacity.is_empty() {
                 continue;
             }
@@ -291,6 +320,7 @@ impl<'c> Lowering<'c> {
                 .as_deref()
                 .and_then(|pool| self.pool_index.get(pool))
                 .map(|at| PoolIdx::new(*at)),
+            bought: place.bought,
             shown,
             name: place.name.into(),
         }
@@ -309,19 +339,22 @@ impl<'c> Lowering<'c> {
         let own = place.pool.as_deref().and_then(|pool| self.pool_index.get(pool));
         let own = own.map(|at| self.snapshot.pools[*at].catalogue.at());
         let all = 0..self.snapshot.catalogues.len();
-        shown.price = own.into_iter().chain(all).find_map(|at| self.price(at, &shown));
+        shown.price =
+            place.agreed_price.or_else(|| own.into_iter().chain(all).find_map(|at| self.price(at, &shown)));
         shown
     }
 
     fn price(&self, catalogue: usize, shown: &ShownNode) -> Option<f64> {
         let name = shown.instance_type.as_deref()?;
         // Catalogues may end with an empty one that was not given.
-        let input = self.cluster.catalogues.get(catalogue)?;
+        let types = self.catalogue_types.get(catalogue)?;
         let found =
             self.snapshot.catalogues[catalogue].types.binary_search_by(|t| (*t.name).cmp(name)).is_ok();
-        let offerings = input.types.iter().find(|t| found && t.name == name)?.offerings.iter();
+        let offerings = types.iter().find(|t| found && t.name == name)?.offerings.iter();
         let matching = offerings.filter(|offering| {
-            offering.zone().is_none_or(|zone| shown.zone.as_deref() == Some(zone))
+            // Who has a commitment was settled before.
+            !offering.reservation.as_ref().is_some_and(|r| is_commitment(&r.id))
+                && offering.zone().is_none_or(|zone| shown.zone.as_deref() == Some(zone))
                 && offering.capacity_type().is_none_or(|kind| shown.capacity_type.as_deref() == Some(kind))
         });
         let cheapest = matching.min_by_key(|offering| nano_usd(offering.price))?;

@@ -82,7 +82,7 @@ impl<'c> Lowering<'c> {
         }
     }
 
-    fn new_class(&mut self, key: ClassKey) -> ClassIdx {
+    pub(crate) fn new_class(&mut self, key: ClassKey) -> ClassIdx {
         let (spec, reduced, reach, default_selector) = key;
         let cluster = self.cluster;
         let digest = &cluster.specs[spec as usize];
@@ -116,6 +116,7 @@ impl<'c> Lowering<'c> {
             anti_affinity,
             rungs,
             refused,
+            filler: false,
         });
         self.classes.insert(key, class);
         class

@@ -106,8 +106,8 @@ impl Lowering<'_> {
             let spec = &pool.spec.template.spec;
             let class = &spec.node_class_ref;
             let mut not_ready = why_not(pool);
-            let catalogue = match self.catalogue_of((&class.group, &class.kind, &class.name)) {
-                Some(at) => CatalogueIdx::new(at),
+            let catalogue = match self.pool_catalogues[self.pool_index[name]] {
+                Some(at) => at,
                 None => {
                     not_ready.get_or_insert_with(|| {
                         format!("no instance types are known for {} `{}`", class.kind, class.name)

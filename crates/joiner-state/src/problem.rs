@@ -25,6 +25,24 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
+impl Problem {
+    /// The first thing validation found, and how many more there are.
+    pub(crate) fn first_of(found: Vec<joiner_api::validation::Problem>, object: &str) -> Result<(), Self> {
+        let more = found.len().saturating_sub(1);
+        let and_more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+        match found.into_iter().next() {
+            None => Ok(()),
+            Some(first) => Err(Self {
+                object: object.to_owned(),
+                path: first.path,
+                value: first.value,
+                message: format!("{}{and_more}", first.message),
+                remedy: first.remedy,
+            }),
+        }
+    }
+}
+
 /// A finding whose object is not known yet: digests see a spec, not the object around it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {

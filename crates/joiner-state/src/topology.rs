@@ -19,7 +19,7 @@ impl<'c> Lowering<'c> {
         let (mut pending, mut bound) = (vec![false; cluster.specs.len()], vec![false; cluster.specs.len()]);
         for pod in pods {
             match pod.standing {
-                Standing::Pending => pending[pod.spec as usize] = true,
+                Standing::Pending | Standing::Virtual => pending[pod.spec as usize] = true,
                 Standing::Bound | Standing::BoundDaemon => bound[pod.spec as usize] = true,
                 Standing::Leaving | Standing::LeavingDaemon | Standing::Ignored => {}
             }

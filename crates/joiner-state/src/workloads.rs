@@ -19,11 +19,11 @@ pub(crate) struct Workload {
     pub name: Box<str>,
     /// Kind and name of the object that made it.
     owner: Option<(Box<str>, Box<str>)>,
-    wanted: usize,
+    pub wanted: usize,
     first: usize,
-    spec: u32,
+    pub spec: u32,
     claims: u32,
-    labels: u32,
+    pub labels: u32,
 }
 
 impl Workload {

@@ -110,6 +110,12 @@ pub struct PlanArgs {
     /// What happens when fewer values are there than a pool's minValues asks for.
     #[arg(long, value_enum, default_value_t = MinValuesPolicy::Strict, ignore_case = true, env = "MIN_VALUES_POLICY")]
     pub min_values_policy: MinValuesPolicy,
+    /// What happens when capacity reservations that a pod could use are all taken.
+    #[arg(long, value_enum, default_value_t = ReservedCapacity::Strict, ignore_case = true)]
+    pub reserved_capacity: ReservedCapacity,
+    /// What machines really cost: a file of NodeOverlay and CostModel objects, YAML or JSON.
+    #[arg(long, value_name = "FILE")]
+    pub cost_model: Option<PathBuf>,
     /// Threads for reading manifests; 0 = one per core. The plan does not depend on it.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
@@ -320,6 +326,15 @@ pub enum MinValuesPolicy {
     /// Lower the number.
     #[value(name = "besteffort", alias = "best-effort")]
     BestEffort,
+}
+
+/// What to do when reservations are used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReservedCapacity {
+    /// Wait for them, as Karpenter does when it provisions.
+    Strict,
+    /// Go on with spot or on-demand.
+    Fallback,
 }
 
 /// What to do with unknown fields.

@@ -283,7 +283,7 @@ fn kinds_nobody_knows() {
     );
     yaml(
         &POD.replace("kind: Pod", "kind: Something"),
-        "FILE:2: Something web: `kind` is `Something`: `v1` has no such kind; kinds of `v1` that matter here: Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service",
+        "FILE:2: Something web: `kind` is `Something`: `v1` has no such kind; kinds of `v1` that matter here: Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate, ReplicationController, Service",
     );
     yaml(
         &DEPLOYMENT.replace("apps/v1", "apps/v1beta1"),

@@ -16,6 +16,8 @@ pub struct Story {
     pub pod: PodIdx,
     /// Its position in the queue, from 1.
     pub turn: usize,
+    /// Pods in that queue.
+    pub queue: usize,
     /// Existing nodes, by what kept the pod off them (or let it on), in the order of the questions.
     pub nodes: Vec<(&'static str, usize)>,
     /// Machines opened before it, likewise.
@@ -86,6 +88,7 @@ pub fn follow(scratch: &mut Scratch, order: &[PodIdx], pod: PodIdx) -> (Story, O
     let mut story = Story {
         pod,
         turn,
+        queue: order.len(),
         nodes: Vec::new(),
         machines: Vec::new(),
         relaxed: Vec::new(),

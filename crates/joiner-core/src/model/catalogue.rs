@@ -46,9 +46,12 @@ pub struct Reservation {
     pub id: Box<str>,
     /// Machines that can still be launched into it.
     pub capacity: u32,
+    /// A price agreed for so many machines and not capacity set aside: nobody waits for it, and every offering under it is also
+    /// there without it. Units go to machines in the order of the plan, once packing is done.
+    pub commitment: bool,
 }
 
-/// Everything one node class can launch.
+/// Everything one node class can launch, or one pool of it where prices or capacity are the pool's own.
 #[derive(Debug, Clone, Default)]
 pub struct Catalogue {
     /// Sorted by name.

@@ -1,7 +1,7 @@
 //! Existing nodes and in-flight machines: places that are there already.
 
 use super::ResVec;
-use super::ids::{IdentityIdx, PoolIdx, ReqId, TaintsId, ValueId, VolumeIdx};
+use super::ids::{IdentityIdx, OfferingIdx, PoolIdx, ReqId, TaintsId, ValueId, VolumeIdx};
 use super::pod::Port;
 
 /// A node that is there, or a machine that was asked for and has not joined yet.
@@ -33,8 +33,19 @@ pub struct Node {
     pub pods: Vec<(IdentityIdx, u32)>,
     /// The pool it belongs to.
     pub pool: Option<PoolIdx>,
+    /// A machine that its pool keeps whatever pods there are, and that is still to be bought: part of every plan.
+    pub bought: Option<Bought>,
     /// For display: type, zone, capacity type, price per hour.
     pub shown: ShownNode,
+}
+
+/// What a machine that is not there yet will be bought as.
+#[derive(Debug, Clone)]
+pub struct Bought {
+    /// The cheapest offering its pool's template allows.
+    pub offering: OfferingIdx,
+    /// Its price in nano-dollars per hour.
+    pub price_nano_usd: i64,
 }
 
 /// What a plan shows of a node.

@@ -48,6 +48,8 @@ pub struct PodClass {
     pub rungs: Vec<Rung>,
     /// Set if the pod may not be looked at, with the reason.
     pub refused: Option<Box<str>>,
+    /// Virtual pods of a buffer: placed after all others, so they never take room from a real pod.
+    pub filler: bool,
 }
 
 impl PodClass {

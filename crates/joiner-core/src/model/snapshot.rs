@@ -11,7 +11,7 @@ pub struct Snapshot {
     pub vocabulary: Vocabulary,
     /// The hostname key.
     pub hostname: Option<KeyId>,
-    /// One per node class in use.
+    /// One per node class in use, and one per set of prices and capacities that pools of a class see.
     pub catalogues: Vec<Catalogue>,
     /// All reservations offerings refer to.
     pub reservations: Vec<Reservation>,

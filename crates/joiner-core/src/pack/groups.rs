@@ -56,6 +56,8 @@ pub struct Groups {
     states: Vec<GroupState>,
     in_use: Vec<bool>,
     required_anti: Vec<bool>,
+    /// Some bound pod owns it as required anti-affinity.
+    owned_by_bound: Vec<bool>,
     /// Required affinity or anti-affinity of a pending pod.
     required_pending: Vec<bool>,
     hostname: Option<KeyId>,
@@ -84,6 +86,7 @@ impl Groups {
         let mut in_use = vec![false; len];
         let mut required_anti = vec![false; len];
         let mut required_pending = vec![false; len];
+        let mut owned_by_bound = vec![false; len];
         for class in &snapshot.classes {
             for rung in &class.rungs {
                 for group in &rung.groups {
@@ -93,22 +96,26 @@ impl Groups {
             for group in &class.anti_affinity {
                 in_use[group.at()] = true;
                 required_anti[group.at()] = true;
-                required_pending[group.at()] = true;
+                // What a buffer asks for must not change where real pods go.
+                required_pending[group.at()] |= !class.filler;
             }
             // On the last rung every preference is given up: what affinity is left is required.
             for group in class.rungs.last().into_iter().flat_map(|rung| &rung.groups) {
-                required_pending[group.at()] |= matches!(snapshot.group(*group), GroupSpec::Affinity { .. });
+                required_pending[group.at()] |=
+                    !class.filler && matches!(snapshot.group(*group), GroupSpec::Affinity { .. });
             }
         }
         for (group, _) in &snapshot.bound_anti_affinity {
             in_use[group.at()] = true;
             required_anti[group.at()] = true;
+            owned_by_bound[group.at()] = true;
         }
         let mut groups = Self {
             states: (0..len).map(|_| GroupState::default()).collect(),
             index: SelectorIndex::new(snapshot, algebra, &in_use),
             in_use,
             required_anti,
+            owned_by_bound,
             required_pending,
             hostname: snapshot.hostname,
             by_identity: vec![None; snapshot.identities.len()],
@@ -207,7 +214,7 @@ impl Groups {
                 if self.required_pending[group.at()] {
                     out.peers.push(group);
                 }
-                if self.required_pending[group.at()] || self.required_anti[group.at()] {
+                if self.required_pending[group.at()] || self.owned_by_bound[group.at()] {
                     out.pin_keys.push(spec.key());
                 }
             }

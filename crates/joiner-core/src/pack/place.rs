@@ -808,6 +808,12 @@ impl<'s> Scratch<'s> {
             }
         }
         let Some(reservations) = self.reservations_for(attempt, &set) else { return Settled::Reserved };
+        if self.options.reserved == ReservedMode::Fallback
+            && self.templates[attempt.pool.at()].has_reserved
+            && self.drop_unheld(attempt.pool, &reservations, set.to_mut())
+        {
+            return Settled::Refused;
+        }
         let row = attempt.machine.map(|m| &self.machines[m.at()]);
         let offers = match row {
             Some(row) if *row.offers == *set => row.offers.clone(),
@@ -868,6 +874,21 @@ impl<'s> Scratch<'s> {
         (seen.iter().filter(|s| **s).count() as u32, need)
     }
 
+    /// Takes out offerings of reservations that could not be held; true if nothing is left.
+    fn drop_unheld(&self, pool: PoolIdx, held: &[ReservationIdx], set: &mut [u64]) -> bool {
+        let catalogue = &self.snapshot.catalogues[self.snapshot.pools[pool.at()].catalogue.at()];
+        let members: Vec<usize> = offer_set::iter(set).collect();
+        for at in members {
+            let reservation = catalogue.offerings[at].reservation;
+            if reservation
+                .is_some_and(|r| !self.snapshot.reservations[r.at()].commitment && !held.contains(&r))
+            {
+                set[at / 64] &= !(1 << (at % 64));
+            }
+        }
+        offer_set::is_empty(set)
+    }
+
     /// Reservations to hold; `None` if the pod must wait for one.
     fn reservations_for(&self, attempt: &Attempt, set: &[u64]) -> Option<SmallVec<[ReservationIdx; 1]>> {
         let mut hold: SmallVec<[ReservationIdx; 1]> = SmallVec::new();
@@ -878,7 +899,9 @@ impl<'s> Scratch<'s> {
         let held: &[ReservationIdx] = attempt.machine.map_or(&[], |m| &self.machines[m.at()].reservations);
         let mut could = false;
         for at in offer_set::iter(set) {
-            if let Some(reservation) = catalogue.offerings[at].reservation {
+            if let Some(reservation) = catalogue.offerings[at].reservation
+                && !self.snapshot.reservations[reservation.at()].commitment
+            {
                 could = true;
                 let free = self.reservations[reservation.at()] > 0 || held.contains(&reservation);
                 if free && !hold.contains(&reservation) {

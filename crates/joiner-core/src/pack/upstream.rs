@@ -19,7 +19,30 @@ pub struct Outcome {
 }
 
 /// The order of the queue: CPU, then memory, both descending; then age, UID, name. With `by_priority` the priority comes before all.
+/// Virtual pods of buffers are not in it: see [`fill`].
 pub fn queue_order(snapshot: &Snapshot, by_priority: bool) -> Vec<PodIdx> {
+    ordered(snapshot, by_priority, false)
+}
+
+/// The order in which virtual pods of buffers are placed.
+pub fn fill_order(snapshot: &Snapshot) -> Vec<PodIdx> {
+    ordered(snapshot, false, true)
+}
+
+/// Places the virtual pods of buffers, after everything else is settled.
+pub fn fill(scratch: &mut Scratch, outcome: &mut Outcome) {
+    let order = fill_order(scratch.snapshot);
+    if order.is_empty() {
+        return;
+    }
+    let filled = run(scratch, &order);
+    for pod in order {
+        outcome.placed[pod.at()] = filled.placed[pod.at()];
+    }
+    outcome.failed.extend(filled.failed);
+}
+
+fn ordered(snapshot: &Snapshot, by_priority: bool, filler: bool) -> Vec<PodIdx> {
     let size = |pod: &PodIdx| {
         let class = &snapshot.classes[snapshot.pods[pod.at()].class.at()];
         let priority = if by_priority { class.priority } else { 0 };
@@ -30,7 +53,11 @@ pub fn queue_order(snapshot: &Snapshot, by_priority: bool) -> Vec<PodIdx> {
             snapshot.pods[pod.at()].created,
         )
     };
-    let mut keyed: Vec<_> = (0..snapshot.pods.len()).map(PodIdx::new).map(|pod| (size(&pod), pod)).collect();
+    let mut keyed: Vec<_> = (0..snapshot.pods.len())
+        .map(PodIdx::new)
+        .filter(|pod| snapshot.classes[snapshot.pods[pod.at()].class.at()].filler == filler)
+        .map(|pod| (size(&pod), pod))
+        .collect();
     keyed.sort_unstable_by(|(a_size, a), (b_size, b)| {
         let (left, right) = (&snapshot.pods[a.at()], &snapshot.pods[b.at()]);
         a_size

@@ -27,7 +27,8 @@ pub(super) fn check(world: &World, seats: &[Seat<'_>], violations: &mut Vec<Viol
                 grow(&mut used, &instance_type.capacity);
                 // Any of the options may be launched, so the largest of each resource must fit.
                 let mut largest = instance_type.capacity.clone();
-                let options = world.types.iter().filter(|t| seat.plan.options.contains(&t.name));
+                let types = world.types_of(&pool.name).iter();
+                let options = types.filter(|t| seat.plan.options.contains(&t.name));
                 for (name, amount) in options.flat_map(|option| &option.capacity) {
                     let most = largest.entry(name.clone()).or_insert(0);
                     *most = (*most).max(*amount);

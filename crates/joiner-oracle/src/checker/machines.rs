@@ -20,6 +20,9 @@ pub(super) fn check(
     let any_terms = world.pods.iter().any(has_terms);
     for seat in seats {
         let Kind::New { pool, instance_type, offering } = seat.kind else { continue };
+        if seat.plan.kept {
+            continue;
+        }
         let node = &seat.plan.name;
         if let Some(key) = seat.surface.contradiction() {
             let message = format!("pool `{}` does not allow this on `{key}`", world.pools[pool].name);
@@ -61,7 +64,8 @@ impl<'w> Market<'w> {
             return Rc::clone(known);
         }
         let mut pairs = Vec::new();
-        for (t, instance_type) in self.world.types.iter().enumerate() {
+        let types = self.world.types_of(&self.world.pools[pool].name);
+        for (t, instance_type) in types.iter().enumerate() {
             for (o, offering) in instance_type.offerings.iter().enumerate() {
                 let surface = self.facts.bought(self.world, pool, instance_type, offering);
                 // A search given up counts as suitable here; the node itself reports it.
@@ -80,7 +84,7 @@ impl<'w> Market<'w> {
 
     fn hosts(&mut self, pool: usize, t: usize, o: usize, used: &Resources, ports: &[Port]) -> bool {
         let (world, facts) = (self.world, self.facts);
-        let instance_type = &world.types[t];
+        let instance_type = &world.types_of(&world.pools[pool].name)[t];
         let (overhead, taken) = self.overhead.entry((pool, t, o)).or_insert_with(|| {
             let surface = facts.bought(world, pool, instance_type, &instance_type.offerings[o]);
             let daemons = daemons_on(world, &surface, &world.pools[pool].taints);
@@ -148,10 +152,10 @@ fn options<'w>(
     let used = placement::total(seat.pods.iter().map(|(_, pod)| *pod));
     let ports: Vec<Port> = seat.pods.iter().flat_map(|(_, pod)| pod.ports.clone()).collect();
     let mut result = Vec::new();
-    let world = market.world;
+    let types = market.world.types_of(&market.world.pools[pool].name);
     let mut seen = BTreeSet::new();
     for name in &seat.plan.options {
-        let Some(t) = world.types.iter().position(|t| t.name == *name) else {
+        let Some(t) = types.iter().position(|t| t.name == *name) else {
             let message = format!("instance type `{name}` does not exist");
             violations.push(Violation::new("option-unknown", message).node(node));
             continue;
@@ -163,15 +167,15 @@ fn options<'w>(
         let start = suitable.partition_point(|(other, _)| *other < t);
         let mut offerings = Vec::new();
         for (_, o) in suitable[start..].iter().take_while(|(other, _)| *other == t) {
-            if market.hosts(pool, t, *o, &used, &ports) && attaches(&world.types[t], seat) {
-                offerings.push(&world.types[t].offerings[*o]);
+            if market.hosts(pool, t, *o, &used, &ports) && attaches(&types[t], seat) {
+                offerings.push(&types[t].offerings[*o]);
             }
         }
         if offerings.is_empty() {
             let message = format!("instance type `{name}` could not host these pods");
             violations.push(Violation::new("option-unfit", message).node(node));
         }
-        result.push(Choice { instance_type: &world.types[t], offerings });
+        result.push(Choice { instance_type: &types[t], offerings });
     }
     result
 }

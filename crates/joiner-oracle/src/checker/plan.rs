@@ -12,7 +12,11 @@ pub(super) struct PlanNode {
     pub capacity_type: Option<String>,
     pub price: Option<f64>,
     pub pods: Vec<String>,
+    /// Virtual pods of buffers.
+    pub virtual_pods: Vec<String>,
     pub existing: bool,
+    /// Kept by a pool of a fixed size.
+    pub kept: bool,
     pub options: Vec<String>,
 }
 
@@ -39,6 +43,8 @@ pub(super) struct Plan {
     pub nodes: Vec<PlanNode>,
     pub unplaced: Vec<Unplaced>,
     pub totals: Totals,
+    /// Buffer → virtual pods, on existing nodes, on new ones, without a place.
+    pub buffers: Vec<(String, [u64; 4])>,
 }
 
 /// Reads a plan; the errors say what is wrong with its shape.
@@ -81,6 +87,8 @@ pub(super) fn read(plan: &Value) -> Result<Plan, Vec<String>> {
             capacity_type: word(&item, "capacityType"),
             price: item.get("pricePerHour").and_then(Value::as_f64),
             pods: words(&item, "pods"),
+            virtual_pods: words(&item, "bufferPods"),
+            kept: item.get("static").and_then(Value::as_bool).unwrap_or(false),
             options: words(&item, "instanceTypeOptions"),
             existing,
             name,
@@ -96,6 +104,12 @@ pub(super) fn read(plan: &Value) -> Result<Plan, Vec<String>> {
             None => errors.push("an unschedulable entry has no `pod`".to_owned()),
         }
     }
+    let mut buffers = Vec::new();
+    for item in plan.get("buffers").and_then(Value::as_array).into_iter().flatten() {
+        let number = |field: &str| item.get(field).and_then(Value::as_u64).unwrap_or(u64::MAX);
+        let numbers = ["replicas", "onExistingNodes", "onNewNodes", "unplaced"].map(number);
+        buffers.push((word(item, "buffer").unwrap_or_default(), numbers));
+    }
     let totals = match plan.get("totals").filter(|totals| totals.is_object()) {
         Some(totals) => Totals {
             new_nodes: totals.get("newNodes").and_then(Value::as_u64),
@@ -109,5 +123,5 @@ pub(super) fn read(plan: &Value) -> Result<Plan, Vec<String>> {
             Totals::default()
         }
     };
-    if errors.is_empty() { Ok(Plan { nodes, unplaced, totals }) } else { Err(errors) }
+    if errors.is_empty() { Ok(Plan { nodes, unplaced, totals, buffers }) } else { Err(errors) }
 }

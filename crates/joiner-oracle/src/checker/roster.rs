@@ -24,12 +24,13 @@ pub(super) fn call<'w>(world: &'w World, plan: &Plan, violations: &mut Vec<Viola
         .collect();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     for node in &plan.nodes {
-        for name in &node.pods {
+        let real = node.pods.iter().map(|name| (name, false));
+        for (name, of_buffer) in real.chain(node.virtual_pods.iter().map(|name| (name, true))) {
             if !seen.insert(name) {
                 violations
                     .push(Violation::new("pod-twice", "the pod appears twice").pod(name).node(&node.name));
             }
-            match waiting.get(name) {
+            match waiting.get(name).filter(|pod| pod.filler == of_buffer) {
                 None => violations.push(
                     Violation::new("pod-unknown", "no pod of this name waits for a node")
                         .pod(name)
@@ -48,7 +49,7 @@ pub(super) fn call<'w>(world: &'w World, plan: &Plan, violations: &mut Vec<Viola
         if !seen.insert(&entry.pod) {
             violations.push(Violation::new("pod-twice", "the pod appears twice").pod(&entry.pod));
         }
-        if !waiting.contains_key(&entry.pod) {
+        if waiting.get(&entry.pod).is_none_or(|pod| pod.filler) {
             let message = "no pod of this name waits for a node";
             violations.push(Violation::new("pod-unknown", message).pod(&entry.pod));
         }
@@ -56,7 +57,8 @@ pub(super) fn call<'w>(world: &'w World, plan: &Plan, violations: &mut Vec<Viola
             violations.push(Violation::new("reason-missing", "no reason is given").pod(&entry.pod));
         }
     }
-    for name in waiting.keys() {
+    // A virtual pod without a place is only counted.
+    for (name, _) in waiting.iter().filter(|(_, pod)| !pod.filler) {
         if !seen.contains(name.as_str()) {
             let message = "the pod is neither placed nor listed as unschedulable";
             violations.push(Violation::new("pod-forgotten", message).pod(name));

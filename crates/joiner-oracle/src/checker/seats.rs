@@ -173,14 +173,18 @@ pub(super) fn resolve<'w>(
                 &instance_type.requirements,
                 &offering.requirements,
             ]);
-            if node.pods.is_empty() {
+            if node.pods.is_empty() && node.virtual_pods.is_empty() && !node.kept {
                 violations.push(Violation::new("node-empty", "a new node has no pods").node(&node.name));
             }
             let surface = Surface::future(layers, &world.well_known);
             (Kind::New { pool, instance_type, offering }, surface)
         };
-        let pods =
-            node.pods.iter().filter_map(|name| roster.get(name).map(|pod| (name.as_str(), *pod))).collect();
+        let pods = node
+            .pods
+            .iter()
+            .chain(&node.virtual_pods)
+            .filter_map(|name| roster.get(name).map(|pod| (name.as_str(), *pod)))
+            .collect();
         let mut seat = Seat { plan: node, kind, surface, pods, bound, daemons: Vec::new() };
         seat.daemons = daemons_on(world, &seat.surface, seat.taints(world));
         seats.push(seat);
@@ -219,8 +223,8 @@ fn purchase<'w>(
         violations.push(Violation::new("pool-unknown", message).node(&node.name));
         return None;
     };
-    let Some(instance_type) = world.types.iter().find(|t| Some(&t.name) == node.instance_type.as_ref())
-    else {
+    let types = world.types_of(&world.pools[pool].name);
+    let Some(instance_type) = types.iter().find(|t| Some(&t.name) == node.instance_type.as_ref()) else {
         let message = format!("instance type `{}` does not exist", stated(&node.instance_type));
         violations.push(Violation::new("type-unknown", message).node(&node.name));
         return None;

@@ -106,6 +106,9 @@ impl<'j, 'w> Judge<'j, 'w> {
         let mut values = BTreeSet::new();
         let mut any = false;
         for (index, pool) in self.world.pools.iter().enumerate() {
+            if pool.replicas.is_some() {
+                continue;
+            }
             if untolerated(&pool.taints, tolerations).is_some()
                 || !self.facts.template(self.world, index).admits(&term)
             {
@@ -113,7 +116,7 @@ impl<'j, 'w> Judge<'j, 'w> {
             }
             // While a pod still minds soft taints, a pool that has them offers it nothing.
             let mind = pool.taints.iter().any(|taint| !tolerations.iter().any(|t| covers(t, taint)));
-            for instance_type in &self.world.types {
+            for instance_type in self.world.types_of(&pool.name) {
                 for offering in instance_type.offerings.iter().filter(|offering| offering.available) {
                     let surface = self.facts.bought(self.world, index, instance_type, offering);
                     if surface.contradiction().is_none() && surface.admits(&term) {

@@ -119,7 +119,8 @@ fn seat_everyone<'w>(
                 places.len() - 1
             }
         };
-        for (name, pod) in &seat.pods {
+        // Nobody binds a virtual pod, so its topology is nobody's concern.
+        for (name, pod) in seat.pods.iter().filter(|(_, pod)| !pod.filler) {
             sittings.push(Sitting { pod, name: (*name).to_owned(), place, new: true });
         }
     }

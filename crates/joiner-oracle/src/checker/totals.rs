@@ -3,6 +3,7 @@
 use super::Violation;
 use super::plan::Plan;
 use super::seats::close;
+use crate::world::World;
 
 pub(super) fn check(plan: &Plan, violations: &mut Vec<Violation>) {
     let new: Vec<_> = plan.nodes.iter().filter(|node| !node.existing).collect();
@@ -30,5 +31,33 @@ pub(super) fn check(plan: &Plan, violations: &mut Vec<Violation>) {
     {
         let message = format!("the lower bound {bound} is above the price {price}");
         violations.push(Violation::new("lower-bound", message));
+    }
+}
+
+/// What the plan says of buffers must be what its nodes show.
+pub(super) fn buffers(world: &World, plan: &Plan, violations: &mut Vec<Violation>) {
+    let names: Vec<&str> = plan.buffers.iter().map(|(name, _)| name.as_str()).collect();
+    let expected: Vec<&str> = world.buffers.iter().map(|buffer| buffer.name.as_str()).collect();
+    if names != expected {
+        let message = format!("the plan lists the buffers {names:?}, there are {expected:?}");
+        violations.push(Violation::new("buffers", message));
+        return;
+    }
+    for (buffer, (name, stated)) in world.buffers.iter().zip(&plan.buffers) {
+        let (namespace, short) = name.split_once('/').unwrap_or(("", name));
+        let prefix = format!("{namespace}/buffer:{short}-");
+        let mine = |pod: &&String| {
+            pod.strip_prefix(&prefix).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let on = |existing: bool| {
+            let nodes = plan.nodes.iter().filter(|node| node.existing == existing);
+            nodes.flat_map(|node| &node.virtual_pods).filter(mine).count() as u64
+        };
+        let (all, old, new) = (buffer.pods as u64, on(true), on(false));
+        let counted = [all, old, new, all.saturating_sub(old + new)];
+        if *stated != counted {
+            let message = format!("buffer `{name}` is stated as {stated:?}, counted are {counted:?}");
+            violations.push(Violation::new("buffers", message));
+        }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::expressions::one_of;
 use super::field::stable_key;
 use super::quantity::{Quantity, from_json, resources};
-use crate::world::{Expr, InstanceType, Offering};
+use crate::world::{Expr, InstanceType, Offering, Resources};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
@@ -46,18 +46,7 @@ fn read(entry: &Value, name: &str) -> Result<InstanceType, String> {
     let mut capacity = resources(amounts)?;
     capacity.entry("pods".to_owned()).or_insert(110);
 
-    let mut allocatable = capacity.clone();
-    for (resource, reserved) in [("cpu", 100), ("memory", 10 * 1024 * 1024)] {
-        *allocatable.entry(resource.to_owned()).or_insert(0) -= reserved;
-    }
-    // Huge pages are carved out of memory.
-    let huge: i128 =
-        capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, amount)| amount).sum();
-    if huge > 0 {
-        let memory = allocatable.entry("memory".to_owned()).or_insert(0);
-        *memory = (*memory - huge).max(0);
-    }
-
+    let allocatable = allocatable(&capacity);
     let offerings: Vec<Offering> = match any_case(entry, "offerings") {
         None => Vec::new(),
         Some(Value::Array(entries)) => {
@@ -110,6 +99,22 @@ fn read(entry: &Value, name: &str) -> Result<InstanceType, String> {
         volume_limits.insert(driver.clone(), count);
     }
     Ok(InstanceType { name: name.to_owned(), requirements, capacity, allocatable, offerings, volume_limits })
+}
+
+/// What pods may use of a machine.
+pub(super) fn allocatable(capacity: &Resources) -> Resources {
+    let mut allocatable = capacity.clone();
+    for (resource, reserved) in [("cpu", 100), ("memory", 10 * 1024 * 1024)] {
+        *allocatable.entry(resource.to_owned()).or_insert(0) -= reserved;
+    }
+    // Huge pages are carved out of memory.
+    let huge: i128 =
+        capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, amount)| amount).sum();
+    if huge > 0 {
+        let memory = allocatable.entry("memory".to_owned()).or_insert(0);
+        *memory = (*memory - huge).max(0);
+    }
+    allocatable
 }
 
 fn offering(entry: &Value, type_name: &str) -> Result<Offering, String> {

@@ -5,21 +5,20 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::expressions::node_expressions;
-use super::field::{at, labels, list, required, stable_labels, text, whole32};
+use super::field::{at, labels, list, required, stable_labels, text, whole, whole32};
 use super::quantity::resources;
 use crate::world::{InstanceType, Node, Pool, Taint};
 
 const POOL: &str = "karpenter.sh/nodepool";
 
-/// A pool that may open machines; `None` for one with a fixed size, being deleted, or not ready.
+/// A pool; `None` for one being deleted or not ready.
 pub(super) fn pool(object: &Value) -> Result<Option<Pool>, String> {
     let name = required(object, &["metadata", "name"])?.to_owned();
     let version = text(object, &["apiVersion"]).unwrap_or_default();
     if version != "karpenter.sh/v1" {
         return Err(format!("`apiVersion` must be `karpenter.sh/v1`, not `{version}`"));
     }
-    if at(object, &["spec", "replicas"]).is_some() || at(object, &["metadata", "deletionTimestamp"]).is_some()
-    {
+    if at(object, &["metadata", "deletionTimestamp"]).is_some() {
         return Ok(None);
     }
     let unready = |condition: &Value| {
@@ -37,6 +36,7 @@ pub(super) fn pool(object: &Value) -> Result<Option<Pool>, String> {
         requirements: node_expressions(list(template, &["requirements"])?)?,
         taints: taints(list(template, &["taints"])?)?,
         limits: resources(at(object, &["spec", "limits"]))?,
+        replicas: whole(object, &["spec", "replicas"])?,
         node_class: (part("group"), part("kind"), part("name")),
         name,
     }))
@@ -61,8 +61,8 @@ pub(super) fn node(
     let initialised =
         pool.is_none() || labels.get("karpenter.sh/initialized").map(String::as_str) == Some("true");
     let mut taints = taints(list(object, &["spec", "taints"])?)?;
-    let leaving = at(object, &["metadata", "deletionTimestamp"]).is_some()
-        || taints.iter().any(|taint| taint.key == "karpenter.sh/disrupted");
+    let deleting = at(object, &["metadata", "deletionTimestamp"]).is_some();
+    let leaving = deleting || taints.iter().any(|taint| taint.key == "karpenter.sh/disrupted");
     if !initialised {
         let starting = pool.and_then(|pool| startup.get(pool)).map(Vec::as_slice).unwrap_or_default();
         taints.retain(|taint| !starting.contains(taint) && !is_ephemeral(taint));
@@ -93,6 +93,7 @@ pub(super) fn node(
     Ok(Node {
         cordoned: at(object, &["spec", "unschedulable"]).and_then(Value::as_bool).unwrap_or(false),
         leaving,
+        deleting,
         initialised,
         name,
         labels,

@@ -137,6 +137,7 @@ fn read(object: &Value, namespace: String, name: String, around: &Surroundings) 
         volumes: resolved.volumes,
         uses_resource_claims: !list(spec, &["resourceClaims"])?.is_empty(),
         is_daemon: owned_by(object, "DaemonSet"),
+        filler: false,
         terminating: at(object, &["metadata", "deletionTimestamp"]).is_some(),
         refused: None,
         labels: own_labels,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::nano;
 use super::pods::{any_term_matches, is_tolerated};
 use super::requirement::{Requirement, Requirements, Side, both, conjunction, from_selector, overlap};
 use super::state::{OpenMachine, Run, Template};
@@ -153,19 +154,19 @@ pub(super) fn cheapest(machine: &OpenMachine<'_>) -> (String, String, String, f6
         .choices
         .iter()
         .map(shown)
-        .min_by(|a, b| a.3.total_cmp(&b.3).then_with(|| (&a.0, &a.1, &a.2).cmp(&(&b.0, &b.1, &b.2))))
+        .min_by(|a, b| nano(a.3).cmp(&nano(b.3)).then_with(|| (&a.0, &a.1, &a.2).cmp(&(&b.0, &b.1, &b.2))))
         .unwrap_or_default()
 }
 
 /// The remaining types by their cheapest remaining offering, ties by name, at most 600.
 pub(super) fn type_names(machine: &OpenMachine<'_>) -> Vec<String> {
-    let mut prices: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut prices: BTreeMap<&str, i128> = BTreeMap::new();
     for choice in &machine.choices {
-        let price = prices.entry(&choice.ty.name).or_insert(f64::INFINITY);
-        *price = price.min(choice.offering.price);
+        let price = prices.entry(&choice.ty.name).or_insert(i128::MAX);
+        *price = (*price).min(nano(choice.offering.price));
     }
-    let mut names: Vec<(&str, f64)> = prices.into_iter().collect();
-    names.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(b.0)));
+    let mut names: Vec<(&str, i128)> = prices.into_iter().collect();
+    names.sort_by(|a, b| a.1.cmp(&b.1).then(a.0.cmp(b.0)));
     names.into_iter().take(600).map(|(name, _)| name.to_owned()).collect()
 }
 

@@ -10,9 +10,10 @@ mod machine_types;
 mod places;
 mod plan;
 mod pods;
-mod requirement;
+pub(crate) mod requirement;
 mod reservations;
 mod state;
+pub(crate) mod static_pools;
 mod topology;
 mod volumes;
 
@@ -27,6 +28,7 @@ use pods::{in_order, is_pending, ladder, pod_id, refusal};
 use state::{Run, State};
 
 pub use plan::outcome_to_plan;
+pub use static_pools::Kept;
 
 /// How a run treats wishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,11 +37,13 @@ pub struct Options {
     pub respect_preferences: bool,
     /// minValues policy: `true` = Strict, `false` = BestEffort.
     pub strict_min_values: bool,
+    /// When reservations are taken: `true` = go on with other capacity (Fallback), `false` = wait (Strict).
+    pub reserved_fallback: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { respect_preferences: true, strict_min_values: true }
+        Options { respect_preferences: true, strict_min_values: true, reserved_fallback: false }
     }
 }
 
@@ -61,9 +65,11 @@ pub struct Machine {
 /// What the run decided.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
+    /// Machines that pools of a fixed size lack.
+    pub kept: Vec<Kept>,
     /// New machines in the order in which they were opened.
     pub machines: Vec<Machine>,
-    /// Existing node → pods placed there, in the order of placement.
+    /// Existing (or kept) node → pods placed there, in the order of placement.
     pub existing: BTreeMap<String, Vec<String>>,
     /// Pod → why it found no place.
     pub refused: BTreeMap<String, String>,
@@ -71,21 +77,29 @@ pub struct Outcome {
 
 /// Places every pending pod of the world by the rule book.
 pub fn schedule(world: &World, options: &Options) -> Outcome {
+    let (whole, kept) = static_pools::complete(world);
+    let world = &whole;
     let mut refused = BTreeMap::new();
     let mut packed: Vec<&Pod> = Vec::new();
+    let mut fillers: Vec<&Pod> = Vec::new();
     for pod in world.pods.iter().filter(|pod| is_pending(pod)) {
         match refusal(world, pod) {
             Some(reason) => _ = refused.insert(pod_id(pod), reason),
+            None if pod.filler => fillers.push(pod),
             None => packed.push(pod),
         }
     }
     let run = Run::new(world, options, packed);
-    let mut result = turn_queue(&run, false);
+    let mut result = turn_queue(&run, State::default(), in_order(run.packed.clone(), false));
     if priority_was_wronged(&run, &result) {
-        result = turn_queue(&run, true);
+        result = turn_queue(&run, State::default(), in_order(run.packed.clone(), true));
     }
+    // §11: buffers come last, when everything else is settled.
+    let filled = turn_queue(&run, result.state, in_order(fillers, false));
+    result.state = filled.state;
+    result.left.extend(filled.left);
     refused.extend(result.left.iter().map(|(pod, failure)| (pod_id(pod), reason_text(failure))));
-    outcome(result.state, refused)
+    Outcome { kept, ..outcome(result.state, refused) }
 }
 
 /// What one pass over the queue ended with.
@@ -96,13 +110,10 @@ struct QueueResult<'r> {
 
 /// §2 "Queue": take the first pod, try its rungs in order, push it to the back if all fail, and end when a whole turn
 /// places nothing.
-fn turn_queue<'r>(run: &'r Run<'r>, by_priority: bool) -> QueueResult<'r> {
+fn turn_queue<'r>(run: &'r Run<'r>, mut state: State<'r>, order: Vec<&'r Pod>) -> QueueResult<'r> {
     let soft_taints = has_soft_taints(run.world);
-    let mut queue: VecDeque<(&Pod, Failure)> = in_order(run.packed.clone(), by_priority)
-        .into_iter()
-        .map(|pod| (pod, Failure { reserved: false, reasons: Vec::new() }))
-        .collect();
-    let mut state = State::default();
+    let mut queue: VecDeque<(&Pod, Failure)> =
+        order.into_iter().map(|pod| (pod, Failure { reserved: false, reasons: Vec::new() })).collect();
     let mut failed_in_a_row = 0;
     while failed_in_a_row < queue.len() {
         let Some((pod, _)) = queue.pop_front() else { break };
@@ -164,6 +175,11 @@ fn priority_was_wronged(run: &Run<'_>, result: &QueueResult<'_>) -> bool {
     })
 }
 
+/// A price in whole nano-dollars: what is compared.
+pub(crate) fn nano(price: f64) -> i128 {
+    (price * 1e9).round() as i128
+}
+
 fn reason_text(failure: &Failure) -> String {
     if failure.reasons.is_empty() {
         return "no pool can open a node".to_owned();
@@ -187,5 +203,5 @@ fn outcome(mut state: State<'_>, refused: BTreeMap<String, String>) -> Outcome {
         });
     }
     let existing = state.placed.iter().map(|(node, pods)| (node.clone(), ids(pods))).collect();
-    Outcome { machines, existing, refused }
+    Outcome { kept: Vec::new(), machines, existing, refused }
 }

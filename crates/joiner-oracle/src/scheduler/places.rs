@@ -138,7 +138,10 @@ fn open<'r>(
     if let Some((key, _)) = template.requirements.iter().find(|(_, requirement)| requirement.is_empty()) {
         return Err(Refusal::Ordinary(format!("the pool's requirements on `{key}` contradict each other")));
     }
-    let choices = run.choices.iter().filter(|choice| !with_limits || limits::within(choice, &left)).collect();
+    let choices = run.choices[&template.pool.name]
+        .iter()
+        .filter(|choice| !with_limits || limits::within(choice, &left))
+        .collect();
     let fresh = OpenMachine {
         number: state.machines.len(),
         pool: template.pool.name.clone(),
@@ -223,6 +226,10 @@ fn settle<'r>(
     let min_values =
         enforce_min_values(&requirements, &choices, &machine.min_values, lower).map_err(Refusal::Ordinary)?;
     let held = reservations::hold(run, state, machine, &choices).map_err(Refusal::Reserved)?;
+    let choices = reservations::without_untaken(run, choices, &held);
+    if choices.is_empty() {
+        return ordinary("only reservations that are taken are left");
+    }
     Ok(OpenMachine {
         number: machine.number,
         pool: machine.pool.clone(),

@@ -22,6 +22,9 @@ pub(super) fn hold(
         .filter(|id| machine.held.contains(*id) || has_free_unit(run, state, id))
         .cloned()
         .collect();
+    if run.options.reserved_fallback {
+        return Ok(held);
+    }
     if held.is_empty() && !usable.is_empty() {
         return Err("every reservation it could use is taken".to_owned());
     }
@@ -33,15 +36,20 @@ pub(super) fn hold(
 
 /// Whether fewer machines hold the reservation than it has units (the smallest number any offering names).
 fn has_free_unit(run: &Run<'_>, state: &State<'_>, id: &str) -> bool {
-    let units = run
-        .choices
-        .iter()
-        .filter_map(|choice| choice.offering.reservation.as_ref())
-        .filter(|(other, _)| other == id)
-        .map(|(_, units)| *units as usize)
-        .min()
-        .unwrap_or(0);
+    let units = super::static_pools::units(run.world, id) as usize;
     state.machines.iter().filter(|machine| machine.held.contains(id)).count() < units
+}
+
+/// Fallback: "offerings of reservations that cannot be held are gone from the machine".
+pub(super) fn without_untaken<'r>(
+    run: &Run<'_>,
+    mut choices: Vec<&'r Choice<'r>>,
+    held: &BTreeSet<String>,
+) -> Vec<&'r Choice<'r>> {
+    if run.options.reserved_fallback {
+        choices.retain(|choice| choice.offering.reservation.as_ref().is_none_or(|(id, _)| held.contains(id)));
+    }
+    choices
 }
 
 /// "A machine that holds reservations ends narrowed to them".

@@ -26,8 +26,8 @@ pub(super) struct Run<'w> {
     pub options: &'w Options,
     /// In order of §3: weight descending, then name descending.
     pub templates: Vec<Template<'w>>,
-    /// Every available offering of every type.
-    pub choices: Vec<Choice<'w>>,
+    /// Pool → every available offering of every type, as the pool sees it.
+    pub choices: BTreeMap<String, Vec<Choice<'w>>>,
     /// (pool, type) → its daemons.
     pub daemon_loads: BTreeMap<(String, String), DaemonLoad>,
     /// Nodes that take pods, in order of §3.
@@ -65,26 +65,26 @@ pub(super) struct State<'r> {
 
 impl<'w> Run<'w> {
     pub fn new(world: &'w World, options: &'w Options, packed: Vec<&'w Pod>) -> Self {
-        let mut pools: Vec<&Pool> = world.pools.iter().collect();
+        let mut pools: Vec<&Pool> = world.pools.iter().filter(|pool| pool.replicas.is_none()).collect();
         pools.sort_by(|a, b| b.weight.cmp(&a.weight).then(b.name.cmp(&a.name)));
         let templates: Vec<Template<'w>> = pools.into_iter().map(template).collect();
 
-        let mut types: Vec<&InstanceType> = world.types.iter().collect();
-        types.sort_by(|a, b| a.name.cmp(&b.name));
-        let choices = types
-            .iter()
-            .flat_map(|ty| ty.offerings.iter().map(move |offering| (ty, offering)))
-            .filter(|(_, offering)| offering.available)
-            .map(|(ty, offering)| Choice {
-                ty,
-                type_requirements: conjunction(&ty.requirements),
-                offering,
-                offering_requirements: conjunction(&offering.requirements),
-            })
-            .collect();
-
+        let mut choices = BTreeMap::new();
         let mut daemon_loads = BTreeMap::new();
         for template in &templates {
+            let mut types: Vec<&InstanceType> = world.types_of(&template.pool.name).iter().collect();
+            types.sort_by(|a, b| a.name.cmp(&b.name));
+            let offered = types
+                .iter()
+                .flat_map(|ty| ty.offerings.iter().map(move |offering| (ty, offering)))
+                .filter(|(_, offering)| offering.available)
+                .map(|(ty, offering)| Choice {
+                    ty,
+                    type_requirements: conjunction(&ty.requirements),
+                    offering,
+                    offering_requirements: conjunction(&offering.requirements),
+                });
+            choices.insert(template.pool.name.clone(), offered.collect());
             for ty in &types {
                 let load = daemon_load(world, template, ty);
                 daemon_loads.insert((template.pool.name.clone(), ty.name.clone()), load);
@@ -139,7 +139,8 @@ impl<'r> State<'r> {
     }
 }
 
-fn template(pool: &Pool) -> Template<'_> {
+/// A pool's template.
+pub(super) fn template(pool: &Pool) -> Template<'_> {
     let (group, kind, class) = &pool.node_class;
     let mut labels = pool.labels.clone();
     labels.insert(NODEPOOL.to_owned(), pool.name.clone());

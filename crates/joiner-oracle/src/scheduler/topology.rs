@@ -29,6 +29,8 @@ struct Standing<'a> {
 pub(super) struct Rule {
     pub key: String,
     demand: Demand,
+    /// A future machine is pinned on the key because of it.
+    pins: bool,
     /// Value → pods counted there (for `Inverse`: owners of the terms).
     counts: BTreeMap<String, i64>,
 }
@@ -100,6 +102,7 @@ pub(super) fn rules(run: &Run<'_>, state: &State<'_>, rung: &Rung<'_>) -> Vec<Ru
         rules.push(Rule {
             key: stable_key(&term.key).to_owned(),
             demand: Demand::AntiAffinity,
+            pins: true,
             counts: selected_counts(run, &standing, pod, &[term], &term.key),
         });
     }
@@ -168,6 +171,7 @@ fn spread_rule(run: &Run<'_>, standing: &[Standing<'_>], rung: &Rung<'_>, spread
             min,
             max_skew: i64::from(spread.max_skew),
         },
+        pins: true,
         counts,
     }
 }
@@ -206,7 +210,8 @@ fn domains(run: &Run<'_>, rung: &Rung<'_>, spread: &Spread, key: &str) -> BTreeS
             continue;
         }
         let Ok(requirements) = run.template_side().narrow(&template.requirements, &strict) else { continue };
-        for choice in run.choices.iter().filter(|choice| choice.intersects(&requirements)) {
+        let offered = &run.choices[&template.pool.name];
+        for choice in offered.iter().filter(|choice| choice.intersects(&requirements)) {
             domains.extend(match choice.values_within(&requirements, key) {
                 Some(values) => values.into_iter().collect(),
                 None => listed(requirements.get(key)),
@@ -227,7 +232,12 @@ fn affinity_rules(run: &Run<'_>, standing: &[Standing<'_>], pod: &Pod, terms: &[
     let every_value = nobody && terms.iter().all(|term| term_selects(run.world, pod, term, pod));
     counts
         .into_iter()
-        .map(|(key, counts)| Rule { key: key.to_owned(), demand: Demand::Affinity { every_value }, counts })
+        .map(|(key, counts)| Rule {
+            key: key.to_owned(),
+            demand: Demand::Affinity { every_value },
+            pins: true,
+            counts,
+        })
         .collect()
 }
 
@@ -240,7 +250,8 @@ fn inverse_rules(run: &Run<'_>, standing: &[Standing<'_>], pod: &Pod) -> Vec<Rul
         {
             let key = stable_key(&term.key).to_owned();
             let counts = count_by_value(run, std::iter::once(owner), &key);
-            rules.push(Rule { key, demand: Demand::Inverse, counts });
+            // A virtual pod keeps others away, but nobody is pinned for its sake.
+            rules.push(Rule { key, demand: Demand::Inverse, pins: !owner.pod.filler, counts });
         }
     }
     rules
@@ -264,6 +275,7 @@ fn selected_rules(run: &Run<'_>, standing: &[Standing<'_>], pod: &Pod) -> Vec<Ru
                 rules.push(Rule {
                     key: key.to_owned(),
                     demand: Demand::Selected,
+                    pins: true,
                     counts: selected_counts(run, standing, owner, &terms, key),
                 });
             }
@@ -341,8 +353,12 @@ pub(super) fn pinnings(
     choices: &[&super::machine_types::Choice<'_>],
     opened: &[OpenMachine<'_>],
 ) -> Vec<Requirements> {
-    let keys: BTreeSet<&str> =
-        rules.iter().map(|rule| rule.key.as_str()).filter(|key| *key != HOSTNAME).collect();
+    let keys: BTreeSet<&str> = rules
+        .iter()
+        .filter(|rule| rule.pins)
+        .map(|rule| rule.key.as_str())
+        .filter(|key| *key != HOSTNAME)
+        .collect();
     let mut pinned = vec![requirements.clone()];
     // Keys by name: every later key multiplies what is there, so that the last one varies fastest.
     for key in keys {

@@ -1,5 +1,6 @@
 //! The checker can fail: a plan made by hand passes, and each way of spoiling it is found, under the right rule and no other.
 
+mod capacity;
 mod scene;
 
 use std::collections::BTreeSet;
@@ -94,7 +95,7 @@ const MUTATIONS: &[Mutation] = &[
     }),
     // Purchases.
     ("unknown pool", &["pool-unknown"], |s| s.node("s-1")["nodePool"] = json!("nope")),
-    ("pool of fixed size", &["pool-unknown"], |s| {
+    ("pool of fixed size", &["static-count", "static-stray"], |s| {
         s.object("NodePool", "spot")["spec"]["replicas"] = json!(3)
     }),
     ("unknown type", &["type-unknown"], |s| s.node("s-1")["instanceType"] = json!("z.huge")),
@@ -494,6 +495,12 @@ fn rules(scene: &Scene) -> (BTreeSet<&'static str>, String) {
 }
 
 #[test]
+fn a_plan_with_buffers_and_static_machines_passes() {
+    let (found, text) = rules(&capacity::kept());
+    assert!(found.is_empty(), "{text}");
+}
+
+#[test]
 fn good_plans_pass() {
     for (name, scene) in [("good", good()), ("plain", plain())] {
         let (found, text) = rules(&scene);
@@ -519,8 +526,8 @@ fn harmless_changes_pass() {
 fn every_mutation_is_found() {
     let mut failures = String::new();
     let mut covered: BTreeSet<&str> = BTreeSet::new();
-    let makers: [fn() -> Scene; 2] = [good, plain];
-    for (make, mutations) in makers.into_iter().zip([MUTATIONS, PLAIN_MUTATIONS]) {
+    let makers: [fn() -> Scene; 3] = [good, plain, capacity::kept];
+    for (make, mutations) in makers.into_iter().zip([MUTATIONS, PLAIN_MUTATIONS, capacity::MUTATIONS]) {
         for (name, expected, mutate) in mutations {
             let mut scene = make();
             mutate(&mut scene);

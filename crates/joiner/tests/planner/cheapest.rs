@@ -19,7 +19,10 @@ fn price(plan: &Value) -> f64 {
 
 fn judge(seed: u64, size: Size) -> Result<(f64, f64), String> {
     let generated = cluster(seed, size);
-    let world = World::from_manifests(&generated.manifests, &generated.types)?;
+    let config = generated.scheduler_config.as_ref();
+    let world = World::from_manifests_with(&generated.manifests, &generated.types, config)?;
+    let file = config.map(|config| support::ConfigFile::new(&format!("cheapest-{seed}-{size:?}"), config));
+    let flag = file.as_ref().map(support::ConfigFile::flag);
     let strict = seed % 4 != 0;
     let plan = |packing: &str| {
         let mut options = vec!["--no-lower-bound", "--effort=0.1", packing];
@@ -29,6 +32,10 @@ fn judge(seed: u64, size: Size) -> Result<(f64, f64), String> {
         if !strict {
             options.push("--min-values-policy=BestEffort");
         }
+        if seed % 5 == 0 {
+            options.push("--reserved-capacity=fallback");
+        }
+        options.extend(flag.as_deref());
         support::plan(&generated.manifests, &generated.types, &options)
     };
     let (original, cheapest) = (plan("--packing=upstream")?, plan("--packing=cheapest")?);

@@ -79,3 +79,84 @@ fn a_pool_without_limits_never_makes_a_pod_unschedulable() {
         assert!(after.len() <= before.len(), "seed {seed}: {before:?} -> {after:?}");
     }
 }
+
+/// Where real pods go, by who shares a node with whom: `None` for refused ones.
+fn company(plan: &Value) -> Vec<(String, Vec<String>)> {
+    let texts = |value: &Value| -> Vec<String> {
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let nodes = plan["nodes"].as_array().expect("nodes").iter();
+    let mut groups: Vec<(String, Vec<String>)> = nodes
+        .map(|node| {
+            // A new machine may become another type for the sake of a buffer, but not another pool's.
+            let place = if node["existing"] == true || node["static"] == true {
+                &node["name"]
+            } else {
+                &node["nodePool"]
+            };
+            (place.to_string(), texts(&node["pods"]))
+        })
+        .filter(|(_, pods)| !pods.is_empty())
+        .collect();
+    let refused = plan["unschedulable"].as_array().expect("unschedulable").iter();
+    groups.push(("refused".to_owned(), refused.map(|entry| entry["pod"].to_string()).collect()));
+    groups.sort();
+    groups
+}
+
+#[test]
+fn buffers_do_not_change_where_real_pods_go() {
+    let mut with_buffers = 0;
+    for seed in 0..400 {
+        let generated = cluster(seed, Size::Small);
+        let without: Vec<Value> =
+            generated.manifests.iter().filter(|object| object["kind"] != "CapacityBuffer").cloned().collect();
+        if without.len() < generated.manifests.len() {
+            with_buffers += 1;
+            let (a, b) = (plan(&generated.manifests, &generated.types), plan(&without, &generated.types));
+            assert_eq!(company(&a), company(&b), "seed {seed}");
+        }
+    }
+    assert!(with_buffers > 80, "only {with_buffers} clusters have buffers");
+}
+
+#[test]
+fn the_lower_bound_holds_with_costs_and_static_pools() {
+    let model = serde_json::json!({
+        "apiVersion": "joiner.sh/v1alpha1", "kind": "CostModel", "metadata": {"name": "agreed"},
+        "spec": {
+            "discounts": [{"name": "spot", "percent": 10, "requirements": [
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]},
+            ]}],
+            "perNodeFees": [{"name": "agent", "requirements": [], "pricePerHour": 0.003}],
+            "commitments": [
+                {"name": "paid", "nodes": 1, "pricePerHour": 0, "requirements": []},
+                {"name": "cheap", "nodes": 3, "pricePerHour": 0.01, "requirements": [
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                ]},
+            ],
+        },
+    });
+    let (mut above_zero, mut cheaper) = (0, 0);
+    for seed in 0..200 {
+        let generated = cluster(seed, Size::Small);
+        let listed = plan(&generated.manifests, &generated.types);
+        let mut manifests = generated.manifests.clone();
+        manifests.push(model.clone());
+        let plan = plan(&manifests, &generated.types);
+        let number = |plan: &Value, field: &str| plan["totals"][field].as_f64();
+        let price = number(&plan, "pricePerHour").expect("a price");
+        if let Some(bound) = number(&plan, "lowerBoundPerHour") {
+            assert!(bound <= price + 1e-6, "seed {seed}: bound {bound} above {price}");
+            above_zero += usize::from(bound > 0.0);
+        }
+        cheaper += usize::from(price < number(&listed, "pricePerHour").expect("a price"));
+        // A static pool may buy other machines at other prices, and then other pods fit.
+        let is_static =
+            |object: &Value| !object["spec"]["replicas"].is_null() && object["kind"] == "NodePool";
+        if !manifests.iter().any(is_static) {
+            assert!(company(&plan) == company(&listed), "seed {seed}: a price changes where pods go");
+        }
+    }
+    assert!(above_zero > 100 && cheaper > 50, "{above_zero} bounds, {cheaper} cheaper plans");
+}

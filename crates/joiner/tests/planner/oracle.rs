@@ -15,15 +15,16 @@ fn essence(plan: &Value) -> (Vec<String>, Vec<String>) {
         .expect("nodes")
         .iter()
         .map(|node| {
-            let mut pods: Vec<&str> =
-                node["pods"].as_array().expect("pods").iter().filter_map(Value::as_str).collect();
+            let listed = |field: &str| node[field].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let mut pods: Vec<&str> = listed("pods").chain(listed("bufferPods")).collect();
             pods.sort_unstable();
             let place = if node["existing"] == true {
                 format!("existing {}", node["name"])
             } else {
                 let text = |field: &str| node[field].as_str().unwrap_or("").to_owned();
                 format!(
-                    "{} {} {} {} {}",
+                    "{} {} {} {} {} {}",
+                    if node["static"] == true { node["name"].to_string() } else { String::new() },
                     text("nodePool"),
                     text("instanceType"),
                     text("zone"),
@@ -45,7 +46,17 @@ fn essence(plan: &Value) -> (Vec<String>, Vec<String>) {
     (nodes, refused)
 }
 
-fn compare(seed: u64, size: Size, respect: bool, strict: bool) -> Result<(), String> {
+/// What must be equal beside places: buffers, and overlays left out.
+fn remarks(plan: &Value) -> Vec<String> {
+    let buffers = plan["buffers"].as_array().expect("buffers").iter().map(|buffer| {
+        let number = |field: &str| buffer[field].as_u64().unwrap_or(u64::MAX);
+        let [all, old, new, none] = ["replicas", "onExistingNodes", "onNewNodes", "unplaced"].map(number);
+        format!("{}: {all} = {old} + {new} + {none}", buffer["buffer"])
+    });
+    buffers.collect()
+}
+
+fn compare(seed: u64, size: Size, respect: bool, strict: bool, fallback: bool) -> Result<(), String> {
     let generated = cluster(seed, size);
     if let Ok(folder) = std::env::var("JOINER_DUMP") {
         // For a closer look: `joiner plan -f FOLDER/manifests.json --instance-types FOLDER/types.json`.
@@ -59,7 +70,11 @@ fn compare(seed: u64, size: Size, respect: bool, strict: bool) -> Result<(), Str
     }
     let config = generated.scheduler_config.as_ref();
     let world = World::from_manifests_with(&generated.manifests, &generated.types, config)?;
-    let options = scheduler::Options { respect_preferences: respect, strict_min_values: strict };
+    let options = scheduler::Options {
+        respect_preferences: respect,
+        strict_min_values: strict,
+        reserved_fallback: fallback,
+    };
     let expected = outcome_to_plan(&world, &scheduler::schedule(&world, &options));
     let mut extra = vec!["--no-lower-bound"];
     if !respect {
@@ -71,6 +86,9 @@ fn compare(seed: u64, size: Size, respect: bool, strict: bool) -> Result<(), Str
     let file = config.map(|config| support::ConfigFile::new(&format!("{seed}-{size:?}"), config));
     let flag = file.as_ref().map(support::ConfigFile::flag);
     extra.extend(flag.as_deref());
+    if fallback {
+        extra.push("--reserved-capacity=fallback");
+    }
     let plan = support::plan(&generated.manifests, &generated.types, &extra)?;
     let (expected_essence, essence) = (essence(&expected), essence(&plan));
     if expected_essence != essence {
@@ -84,6 +102,26 @@ fn compare(seed: u64, size: Size, respect: bool, strict: bool) -> Result<(), Str
             only(&essence.0, &expected_essence.0),
             essence.1,
         ));
+    }
+    let (expected_remarks, got) = (remarks(&expected), remarks(&plan));
+    if expected_remarks != got {
+        return Err(format!("buffers differ: the oracle has {expected_remarks:?}, the planner {got:?}"));
+    }
+    let conflicts = plan["notes"].as_array().expect("notes").iter().filter_map(Value::as_str);
+    let mut conflicts: Vec<String> = conflicts
+        .filter_map(|note| {
+            Some(note.strip_prefix("NodeOverlay `")?.split_once("` is left out (Conflict)")?.0.to_owned())
+        })
+        .collect();
+    conflicts.sort_unstable();
+    let mut left_out = world.overlays_left_out.clone();
+    left_out.sort_unstable();
+    if conflicts != left_out {
+        return Err(format!("overlays left out differ: the oracle {left_out:?}, the planner {conflicts:?}"));
+    }
+    let price = |plan: &Value| plan["totals"]["pricePerHour"].as_f64().unwrap_or(f64::NAN);
+    if (price(&plan) - price(&expected)).abs() > 1e-6 {
+        return Err(format!("prices differ: the oracle {}, the planner {}", price(&expected), price(&plan)));
     }
     let policy = joiner_oracle::checker::Policy { best_effort_min_values: !strict };
     let violations = joiner_oracle::checker::check_with(&world, &plan, policy);
@@ -109,7 +147,7 @@ fn run(size: Size, seeds: std::ops::Range<u64>) {
     let total = seeds.end - seeds.start;
     for seed in seeds {
         let (respect, strict) = (seed % 3 != 0, seed % 4 != 0);
-        if let Err(why) = compare(seed, size, respect, strict) {
+        if let Err(why) = compare(seed, size, respect, strict, seed % 5 == 0) {
             failures.push(format!("seed {seed} ({size:?}): {why}"));
         }
     }

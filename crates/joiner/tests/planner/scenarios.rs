@@ -42,9 +42,11 @@ fn read(path: &Path) -> Scenario {
 fn run(scenario: &Scenario, path: &Path) -> Result<Value, String> {
     let options = &scenario.head["options"];
     let mut extra = Vec::new();
-    for (name, flag) in
-        [("preferencePolicy", "--preference-policy="), ("minValuesPolicy", "--min-values-policy=")]
-    {
+    for (name, flag) in [
+        ("preferencePolicy", "--preference-policy="),
+        ("minValuesPolicy", "--min-values-policy="),
+        ("reservedCapacity", "--reserved-capacity="),
+    ] {
         if let Some(value) = options[name].as_str() {
             extra.push(format!("{flag}{value}"));
         }
@@ -104,8 +106,18 @@ fn strings(value: &Value) -> Vec<String> {
 }
 
 fn expectations(expect: &Value, plan: &Value, faults: &mut Vec<String>) {
-    const KNOWN: [&str; 8] =
-        ["newNodes", "refused", "reasons", "nodes", "sameNode", "differentNodes", "zones", "pricePerHour"];
+    const KNOWN: [&str; 10] = [
+        "newNodes",
+        "refused",
+        "reasons",
+        "nodes",
+        "sameNode",
+        "differentNodes",
+        "zones",
+        "pricePerHour",
+        "buffers",
+        "notes",
+    ];
     let empty = serde_json::Map::new();
     for key in expect.as_object().unwrap_or(&empty).keys() {
         assert!(KNOWN.contains(&key.as_str()), "unknown expectation {key}");
@@ -146,6 +158,21 @@ fn expectations(expect: &Value, plan: &Value, faults: &mut Vec<String>) {
         let price = plan["totals"]["pricePerHour"].as_f64().unwrap_or(f64::NAN);
         if (price - wanted).abs() > 1e-6 {
             faults.push(format!("pricePerHour is {price}, expected {wanted}"));
+        }
+    }
+    if let Some(wanted) = expect["buffers"].as_array() {
+        let buffers: Vec<&Value> = plan["buffers"].as_array().into_iter().flatten().collect();
+        let alike = |(wanted, got): (&Value, &&Value)| {
+            wanted.as_object().unwrap_or(&empty).iter().all(|(field, value)| got[field] == *value)
+        };
+        if wanted.len() != buffers.len() || !wanted.iter().zip(&buffers).all(alike) {
+            faults.push(format!("buffers are {buffers:?}, expected {wanted:?}"));
+        }
+    }
+    let notes = strings(&plan["notes"]);
+    for words in strings(&expect["notes"]) {
+        if !notes.iter().any(|note| note.contains(&words)) {
+            faults.push(format!("no note says `{words}`: {notes:?}"));
         }
     }
     places(expect, &nodes, faults);
@@ -207,13 +234,13 @@ fn node_matches(wanted: &Value, node: &Value) -> bool {
     wanted.as_object().unwrap_or(&empty).iter().all(|(key, value)| match key.as_str() {
         "pool" => node["nodePool"] == *value,
         "type" => node["instanceType"] == *value,
-        "pods" => {
-            let (mut a, mut b) = (strings(value), strings(&node["pods"]));
+        "pods" | "bufferPods" => {
+            let (mut a, mut b) = (strings(value), strings(&node[key.as_str()]));
             a.sort();
             b.sort();
             a == b
         }
-        "name" | "zone" | "capacityType" | "existing" => node[key] == *value,
+        "name" | "zone" | "capacityType" | "existing" | "static" => node[key] == *value,
         other => panic!("unknown node expectation {other}"),
     })
 }
@@ -225,16 +252,42 @@ fn render(plan: &Value) -> String {
         let text = |field: &str| node[field].as_str().unwrap_or("-").to_owned();
         let sign = if node["existing"] == true { "=" } else { "+" };
         let price = node["pricePerHour"].as_f64().map_or("-".to_owned(), |p| format!("{p:.6}"));
-        let _ = writeln!(
-            out,
+        let line = format!(
             "{sign} {} {} {} {} ${price} options {}: {}",
             text("name"),
             text("instanceType"),
             text("zone"),
             text("capacityType"),
             node["instanceTypeOptions"].as_array().map_or(0, Vec::len),
-            strings(&node["pods"]).join(" "),
+            strings(&node["pods"])
+                .into_iter()
+                .chain(strings(&node["bufferPods"]))
+                .collect::<Vec<_>>()
+                .join(" "),
         );
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    for buffer in plan["buffers"].as_array().into_iter().flatten() {
+        let text = |field: &str| buffer[field].as_str().unwrap_or("-").to_owned();
+        let _ = writeln!(
+            out,
+            "~ {} {} = {} + {} + {} {} {}",
+            text("buffer"),
+            buffer["replicas"],
+            buffer["onExistingNodes"],
+            buffer["onNewNodes"],
+            buffer["unplaced"],
+            text("ready"),
+            text("provisioning"),
+        );
+        for reason in buffer["reasons"].as_array().into_iter().flatten() {
+            let _ = writeln!(
+                out,
+                "    [{}] {}",
+                reason["code"].as_str().unwrap_or("-"),
+                reason["message"].as_str().unwrap_or("-")
+            );
+        }
     }
     for refused in plan["unschedulable"].as_array().into_iter().flatten() {
         let _ = writeln!(out, "x {}", refused["pod"].as_str().unwrap_or("-"));

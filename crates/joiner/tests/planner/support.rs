@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use joiner::cli::{Cli, Command, PlanArgs};
-use joiner::commands::plan::{Intake, PlanDocument};
+use joiner::commands::plan::{self, Intake, PlanDocument};
 use joiner_core::decide;
 use joiner_provider_kwok::Catalogue;
 use serde_json::Value;
@@ -76,14 +76,17 @@ pub fn plan_files(arguments: &PlanArgs, catalogue: Option<Catalogue>) -> Result<
 }
 
 fn finish(mut intake: Intake, arguments: &PlanArgs, catalogue: &Catalogue) -> Value {
-    intake.finish_notes();
+    let mut notes = intake.finish_notes();
     let (lowered, time) = intake.lower(catalogue);
     let snapshot = lowered.snapshot;
-    let options = joiner::commands::plan::options(arguments);
+    let options = plan::options(arguments);
     let plan = decide::decide(&snapshot, &options);
     let bound = if arguments.no_lower_bound { None } else { decide::lower_bound(&snapshot, &options, &plan) };
-    let document = PlanDocument::new(&snapshot, &plan, bound, time);
+    let document =
+        PlanDocument::new(&snapshot, &plan, bound, time).with_buffers(&snapshot, &plan, &lowered.buffers);
     let mut value = serde_json::to_value(&document).expect("plans can be written");
     value.as_object_mut().expect("a plan is an object").remove("timing");
+    notes.extend(lowered.notes);
+    value["notes"] = notes.into();
     value
 }

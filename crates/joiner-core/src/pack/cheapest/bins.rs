@@ -25,6 +25,8 @@ pub(super) struct Bin {
     pub room: Box<[i64]>,
     /// What it takes of its pool's limits, in their order.
     pub counts_as: Box<[i64]>,
+    /// The commitment it draws from: only so many can be bought.
+    pub units: Option<ReservationIdx>,
     /// Shapes one of which it can hold.
     pub shapes: Vec<u32>,
 }
@@ -89,7 +91,8 @@ impl Bins {
         let mut rivals: HashMap<Vec<u32>, Vec<usize>, FixedState> = HashMap::with_hasher(fixed_state());
         let template = &scratch.templates[pool.at()];
         for offering in offer_set::iter(&template.base) {
-            if catalogue.offerings[offering].reservation.is_some() {
+            let units = catalogue.offerings[offering].reservation;
+            if units.is_some_and(|units| !snapshot.reservations[units.at()].commitment) {
                 continue;
             }
             let by: Vec<u32> = (0..task.accesses.len())
@@ -106,12 +109,13 @@ impl Bins {
             let counts_as = counts_as(scratch, pool, offering);
             let price = catalogue.offerings[offering].price_nano_usd;
             let rivals = rivals.entry(by.clone()).or_default();
-            let beaten = rivals.iter().any(|at| {
-                let other = &self.bins[*at];
-                other.price <= price
-                    && other.room.iter().zip(&room).all(|(theirs, mine)| theirs >= mine)
-                    && other.counts_as.iter().zip(&counts_as).all(|(theirs, mine)| theirs <= mine)
-            });
+            let beaten = units.is_none()
+                && rivals.iter().any(|at| {
+                    let other = &self.bins[*at];
+                    other.price <= price
+                        && other.room.iter().zip(&room).all(|(theirs, mine)| theirs >= mine)
+                        && other.counts_as.iter().zip(&counts_as).all(|(theirs, mine)| theirs <= mine)
+                });
             if beaten {
                 continue;
             }
@@ -120,8 +124,11 @@ impl Bins {
                 .filter(|shape| holds(&room, &self.sizes[*shape as usize]))
                 .collect();
             if !shapes.is_empty() {
-                rivals.push(self.bins.len());
+                if units.is_none() {
+                    rivals.push(self.bins.len());
+                }
                 self.bins.push(Bin {
+                    units,
                     pool,
                     offering,
                     price,

@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::bins::Bins;
+use super::budget::Budget;
 use super::filling::{Fill, Filler, Stock};
 use super::settle;
 use super::task::Task;
@@ -24,13 +25,11 @@ pub(super) struct Bought {
     pub fill: Fill,
 }
 
-/// What is left of every pool's limits.
-pub(super) type LimitsLeft = Vec<Vec<i64>>;
-
 /// What pods are worth before anything was bought, by shape.
 pub(super) fn first_worths(task: &Task, bins: &Bins) -> Vec<f64> {
     let mut worth = vec![f64::INFINITY; task.shapes.len()];
-    for bin in &bins.bins {
+    // Commitments are few: what they cost says nothing about the rest.
+    for bin in bins.bins.iter().filter(|bin| bin.units.is_none()) {
         for shape in &bin.shapes {
             let lanes = bins.sizes[*shape as usize].iter().zip(&bin.room).filter(|(want, _)| **want > 0);
             let share = lanes.map(|(want, room)| *want as f64 / *room as f64).fold(0.0, f64::max);
@@ -39,9 +38,10 @@ pub(super) fn first_worths(task: &Task, bins: &Bins) -> Vec<f64> {
         }
     }
     // A pod that asks for nothing, or may use a free machine, still has to go somewhere.
-    let least = worth.iter().copied().filter(|worth| *worth > 0.0).fold(f64::INFINITY, f64::min);
+    let least =
+        worth.iter().copied().filter(|worth| *worth > 0.0 && worth.is_finite()).fold(f64::INFINITY, f64::min);
     let least = if least.is_finite() { least * 1e-3 } else { 1.0 };
-    worth.into_iter().map(|worth| worth.max(least)).collect()
+    worth.into_iter().map(|worth| if worth.is_finite() { worth.max(least) } else { least }).collect()
 }
 
 /// Buys until nothing is in stock; `None` if something is left that no bin within the limits takes.
@@ -49,7 +49,7 @@ pub(super) fn buy(
     filler: &mut Filler,
     scratch: &mut Scratch,
     stock: &mut Stock,
-    limits: &mut LimitsLeft,
+    budget: &mut Budget,
     candidates: impl Iterator<Item = usize>,
 ) -> Option<Vec<Bought>> {
     let mut bought = Vec::new();
@@ -63,7 +63,7 @@ pub(super) fn buy(
     }
     while stock.items > 0 {
         let (_, Reverse(bin)) = heap.pop()?;
-        let most = within(limits, filler, bin);
+        let most = budget.allows(&filler.bins.bins[bin]);
         if most == 0 {
             continue;
         }
@@ -79,10 +79,7 @@ pub(super) fn buy(
         }
         let times = stock.times(&fill).min(most);
         stock.take(filler.task, &fill, times);
-        let row = &filler.bins.bins[bin];
-        for (left, one) in limits[row.pool.at()].iter_mut().zip(&row.counts_as) {
-            *left = left.saturating_sub(one.saturating_mul(i64::from(times)));
-        }
+        budget.spend(&filler.bins.bins[bin], times);
         bought.extend((0..times).map(|_| Bought { bin, fill: fill.clone() }));
         heap.push((now, Reverse(bin)));
     }
@@ -115,21 +112,6 @@ fn per_dollar(filler: &Filler, bin: usize, fill: &Fill) -> u64 {
     let cost = filler.bins.bins[bin].cost;
     let rate = if cost > 0.0 { fill.worth / cost } else { f64::MAX };
     rate.max(0.0).to_bits()
-}
-
-/// How many machines of a bin the limits of its pool still allow.
-fn within(limits: &LimitsLeft, filler: &Filler, bin: usize) -> u32 {
-    let row = &filler.bins.bins[bin];
-    let mut most = u32::MAX;
-    for (left, one) in limits[row.pool.at()].iter().zip(&row.counts_as) {
-        if *left < 0 || one > left {
-            return 0;
-        }
-        if *one > 0 {
-            most = most.min(u32::try_from(left / one).unwrap_or(u32::MAX));
-        }
-    }
-    most
 }
 
 /// What machines cost, the charge per node included.

@@ -13,7 +13,7 @@ use crate::pack::scratch::Scratch;
 /// More items than this are not for here.
 pub(super) const MOST_ITEMS: usize = 12;
 
-/// The cheapest machines for all items; `None` if there are too many, or some fit nowhere.
+/// The cheapest machines for all items; `None` if there are too many, some fit nowhere, or commitments make machines differ.
 pub(super) fn best(filler: &mut Filler, scratch: &mut Scratch) -> Option<Vec<Bought>> {
     let items: Vec<u32> = filler
         .task
@@ -23,7 +23,8 @@ pub(super) fn best(filler: &mut Filler, scratch: &mut Scratch) -> Option<Vec<Bou
         .flat_map(|(kind, row)| std::iter::repeat_n(kind as u32, row.members.len()))
         .take(MOST_ITEMS + 1)
         .collect();
-    if items.len() > MOST_ITEMS {
+    let committed = filler.bins.bins.iter().any(|bin| bin.units.is_some());
+    if items.len() > MOST_ITEMS || committed {
         return None;
     }
     let all = (1usize << items.len()) - 1;
@@ -90,7 +91,7 @@ fn cheapest_bin(filler: &mut Filler, scratch: &mut Scratch, fill: &Fill) -> Opti
     let mut best: Option<usize> = None;
     for at in 0..scratch.snapshot.pools.len() {
         let pool = PoolIdx::new(at);
-        let Some(standing) = settle::standing(filler, scratch, pool, fill) else { continue };
+        let Some(standing) = settle::standing(filler, scratch, pool, fill, None) else { continue };
         if !standing.has_min_values(scratch, pool) {
             continue;
         }

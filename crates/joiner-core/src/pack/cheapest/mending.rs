@@ -3,7 +3,8 @@
 //! The machines that cost most beyond the worth of their pods are looked at most often. Which others are taken back
 //! with them is drawn from a fixed sequence: the same task is mended the same way every time.
 
-use super::buying::{self, Bought, LimitsLeft};
+use super::budget::Budget;
+use super::buying::{self, Bought};
 use super::filling::{Filler, Stock};
 use crate::pack::scratch::Scratch;
 
@@ -17,7 +18,7 @@ pub(super) fn mend(
     filler: &mut Filler,
     scratch: &mut Scratch,
     bought: &mut Vec<Bought>,
-    limits: &mut LimitsLeft,
+    budget: &mut Budget,
     until: u64,
 ) {
     let good = good_bins(filler, scratch);
@@ -30,15 +31,13 @@ pub(super) fn mend(
         let chosen = choose(&wasted, &mut draw, round);
         let mut stock = Stock::none(filler.task);
         let mut paid = 0.0;
-        let mut left = limits.clone();
+        let mut left = budget.clone();
         for at in &chosen {
             let one = &bought[*at];
             stock.put_back(filler.task, &one.fill);
             let bin = &filler.bins.bins[one.bin];
             paid += bin.cost;
-            for (left, counts) in left[bin.pool.at()].iter_mut().zip(&bin.counts_as) {
-                *left = left.saturating_add(*counts);
-            }
+            left.give_back(bin);
         }
         let new = buying::buy(filler, scratch, &mut stock, &mut left, good.iter().copied());
         if let Some(new) = new
@@ -48,7 +47,7 @@ pub(super) fn mend(
                 bought.swap_remove(*at);
             }
             bought.extend(new);
-            *limits = left;
+            *budget = left;
             wasted = waste(filler, bought);
         }
         // Whatever a round costs, it costs something.

@@ -6,6 +6,7 @@
 //! original's result is dropped, so the plan is never dearer, and never refuses a pod that the original places.
 
 mod bins;
+mod budget;
 mod buying;
 mod charge;
 mod exact;
@@ -15,11 +16,12 @@ mod settle;
 mod task;
 
 use crate::model::ids::{MachineIdx, PodIdx};
-use crate::offer_set;
 use crate::pack::scratch::{Machine, Scratch, Spot};
 use crate::pack::upstream::Outcome;
+use crate::plan;
 use bins::Bins;
-use buying::{Bought, LimitsLeft};
+use budget::Budget;
+use buying::Bought;
 use filling::{Filler, Stock};
 use task::Task;
 
@@ -42,17 +44,16 @@ pub(crate) fn improve(scratch: &mut Scratch, outcome: &mut Outcome, order: &[Pod
     }
     let given = scratch.options.node_charge_nano_usd.is_some();
     let mut charge = charge_of(scratch.snapshot, scratch.options);
-    let old = (price(scratch, &scratch.machines), scratch.machines.len());
+    let old = plan::bill(scratch, &scratch.machines);
     for raise in 0..=RAISES {
         let Some(machines) = repack(scratch, &task, charge) else { return false };
-        let new = (price(scratch, &machines), machines.len());
-        let too_many = new.1 as f64 > old.1 as f64 * MOST_NODES;
+        let new = plan::bill(scratch, &machines);
+        let too_many = new.machines as f64 > old.machines as f64 * MOST_NODES;
         if too_many && !given && raise < RAISES {
             charge *= RAISE;
             continue;
         }
-        let cost = |(price, machines): (i64, usize)| price as f64 + charge * machines as f64;
-        if new.0 > old.0 || cost(new) >= cost(old) {
+        if new.price_nano_usd > old.price_nano_usd || new.cost(charge) >= old.cost(charge) {
             return false;
         }
         for (at, machine) in machines.iter().enumerate() {
@@ -73,10 +74,10 @@ fn repack(scratch: &mut Scratch, task: &Task, charge: f64) -> Option<Vec<Machine
     let bins = Bins::new(scratch, task, charge);
     let mut filler = Filler::new(task, &bins, buying::first_worths(task, &bins));
     let frozen: Vec<Machine> = task.frozen.iter().map(|at| scratch.machines[*at].clone()).collect();
-    let limits = limits_left(scratch, &frozen);
+    let budget = Budget::beside(scratch, &frozen);
     let bought = match exact::best(&mut filler, scratch) {
-        Some(bought) if keeps(&limits, &bins, &bought) => bought,
-        _ => search(scratch, task, &mut filler, limits)?,
+        Some(bought) if budget.covers(bought.iter().map(|one| &bins.bins[one.bin])) => bought,
+        _ => search(scratch, task, &mut filler, budget)?,
     };
     let machines = settle::settle(&mut filler, scratch, &bought, &frozen)?;
     scratch.work += filler.work;
@@ -84,18 +85,13 @@ fn repack(scratch: &mut Scratch, task: &Task, charge: f64) -> Option<Vec<Machine
 }
 
 /// Rounds of buying, then mending, until the work is used up.
-fn search(
-    scratch: &mut Scratch,
-    task: &Task,
-    filler: &mut Filler,
-    limits: LimitsLeft,
-) -> Option<Vec<Bought>> {
+fn search(scratch: &mut Scratch, task: &Task, filler: &mut Filler, budget: Budget) -> Option<Vec<Bought>> {
     let all = Stock::all(task);
-    let budget = scratch.options.packing_work.of(all.items);
-    let mut best: Option<(Vec<Bought>, LimitsLeft, Vec<f64>)> = None;
+    let work = scratch.options.packing_work.of(all.items);
+    let mut best: Option<(Vec<Bought>, Budget, Vec<f64>)> = None;
     let mut failures = 0;
-    while best.is_none() || filler.work < (budget as f64 * BUYING) as u64 {
-        let mut left = limits.clone();
+    while best.is_none() || filler.work < (work as f64 * BUYING) as u64 {
+        let mut left = budget.clone();
         let candidates = 0..filler.bins.bins.len();
         let worth = filler.worth.clone();
         let Some(bought) = buying::buy(filler, scratch, &mut all.clone(), &mut left, candidates) else {
@@ -115,48 +111,6 @@ fn search(
     }
     let (mut bought, mut left, worth) = best?;
     filler.worth = worth;
-    mending::mend(filler, scratch, &mut bought, &mut left, budget);
+    mending::mend(filler, scratch, &mut bought, &mut left, work);
     Some(bought)
-}
-
-/// What is left of the limits for machines that are divided anew.
-fn limits_left(scratch: &Scratch, frozen: &[Machine]) -> LimitsLeft {
-    let pools = scratch.snapshot.pools.iter().enumerate();
-    pools
-        .map(|(at, pool)| {
-            let held = frozen.iter().filter(|machine| machine.pool.at() == at);
-            let held: Vec<_> =
-                held.map(|machine| scratch.largest_capacity(machine.pool, &machine.offers)).collect();
-            let limits = pool.limits.iter().map(|limit| {
-                let left = limit.most.saturating_sub(limit.used);
-                held.iter().fold(left, |left, capacity| {
-                    let by = limit.lane.map_or(1, |lane| crate::model::resources::lane_of(capacity, lane));
-                    left.saturating_sub(by)
-                })
-            });
-            limits.collect()
-        })
-        .collect()
-}
-
-/// Whether machines keep the limits.
-fn keeps(limits: &LimitsLeft, bins: &Bins, bought: &[Bought]) -> bool {
-    let mut left = limits.clone();
-    for one in bought {
-        let bin = &bins.bins[one.bin];
-        for (left, one) in left[bin.pool.at()].iter_mut().zip(&bin.counts_as) {
-            *left = left.saturating_sub(*one);
-        }
-    }
-    left.iter().flatten().all(|left| *left >= 0)
-}
-
-/// What machines cost at their cheapest, without charges.
-pub(crate) fn price(scratch: &Scratch, machines: &[Machine]) -> i64 {
-    let one = |machine: &Machine| {
-        let catalogue =
-            &scratch.snapshot.catalogues[scratch.snapshot.pools[machine.pool.at()].catalogue.at()];
-        offer_set::first(&machine.offers).map_or(0, |at| catalogue.offerings[at].price_nano_usd)
-    };
-    machines.iter().fold(0i64, |sum, machine| sum.saturating_add(one(machine)))
 }

@@ -29,12 +29,14 @@ impl Standing {
     }
 }
 
-/// What a machine of a pool is with a fill on it; `None` if there is no such machine.
+/// What a machine of a pool is with a fill on it; `None` if there is no such machine. Of offerings that draw from something finite
+/// only those of the given commitment count.
 pub(super) fn standing(
     filler: &mut Filler,
     scratch: &mut Scratch,
     pool: PoolIdx,
     fill: &Fill,
+    committed: Option<ReservationIdx>,
 ) -> Option<Standing> {
     let task = filler.task;
     let mut requirements = scratch.templates[pool.at()].requirements;
@@ -65,7 +67,8 @@ pub(super) fn standing(
                 let want = lane_of(&requests, task.resource_lanes + driver);
                 limits.iter().any(|(limited, most)| limited == name && want > i64::from(*most))
             });
-            if over || offerings.offerings[at].reservation.is_some() {
+            let reservation = offerings.offerings[at].reservation;
+            if over || (reservation.is_some() && reservation != committed) {
                 set[at / 64] &= !(1 << (at % 64));
             }
         }
@@ -83,7 +86,8 @@ pub(super) fn keep_min_values(filler: &mut Filler, scratch: &mut Scratch, bin: u
         return;
     }
     while !fill.takes.is_empty() {
-        let met = standing(filler, scratch, pool, fill)
+        let units = filler.bins.bins[bin].units;
+        let met = standing(filler, scratch, pool, fill, units)
             .is_some_and(|standing| standing.has_min_values(scratch, pool));
         if met {
             return;
@@ -111,7 +115,8 @@ pub(super) fn settle(
     let mut fitted: Vec<Vec<u64>> = Vec::with_capacity(bought.len());
     for one in bought {
         let pool = filler.bins.bins[one.bin].pool;
-        let Standing { mut requirements, requests, set } = standing(filler, scratch, pool, &one.fill)?;
+        let Standing { mut requirements, requests, set } =
+            standing(filler, scratch, pool, &one.fill, filler.bins.bins[one.bin].units)?;
         let mut min_values_relaxed = false;
         for key in scratch.templates[pool.at()].min_values.clone() {
             let (have, need) = scratch.distinct_values(pool, requirements, &set, key);

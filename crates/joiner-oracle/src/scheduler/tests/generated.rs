@@ -13,7 +13,11 @@ fn generated(seed: u64) -> World {
 
 /// Both policies of each kind, by seed.
 fn options(seed: u64) -> Options {
-    Options { respect_preferences: !seed.is_multiple_of(3), strict_min_values: seed.is_multiple_of(2) }
+    Options {
+        respect_preferences: !seed.is_multiple_of(3),
+        strict_min_values: seed.is_multiple_of(2),
+        reserved_fallback: seed.is_multiple_of(5),
+    }
 }
 
 #[test]

@@ -113,6 +113,7 @@ pub fn pool(name: &str) -> Pool {
         requirements: Vec::new(),
         taints: Vec::new(),
         limits: Resources::new(),
+        replicas: None,
         node_class: ("karpenter.kwok.sh".to_owned(), "KWOKNodeClass".to_owned(), "default".to_owned()),
     }
 }
@@ -162,6 +163,7 @@ pub fn node(name: &str) -> Node {
         capacity,
         cordoned: false,
         leaving: false,
+        deleting: false,
         initialised: true,
         volume_limits: BTreeMap::new(),
     }

@@ -3,9 +3,13 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use joiner_core::explain::Reason;
 use joiner_core::model::Snapshot;
+use joiner_core::model::ids::{NodeIdx, PodIdx};
 use joiner_core::plan::Plan;
 use serde::{Serialize, Serializer};
+
+use super::buffers::BufferDocument;
 
 /// The whole plan.
 #[derive(Debug, Serialize)]
@@ -19,6 +23,8 @@ pub struct PlanDocument {
     pub nodes: Vec<PlanNode>,
     /// Pods without a place, by name.
     pub unschedulable: Vec<Unschedulable>,
+    /// Capacity buffers, by name.
+    pub buffers: Vec<BufferDocument>,
     /// Sums.
     pub totals: Totals,
     /// The one part that differs between equal runs.
@@ -43,8 +49,13 @@ pub struct PlanNode {
     pub price_per_hour: Option<f64>,
     /// Pods placed on it, `namespace/name`; daemons left out.
     pub pods: Vec<String>,
+    /// Virtual pods of buffers on it.
+    pub buffer_pods: Vec<String>,
     /// Whether it is there already.
     pub existing: bool,
+    /// Whether its pool keeps it whatever pods there are.
+    #[serde(rename = "static")]
+    pub kept: bool,
     /// All types that would do, cheapest first.
     #[serde(serialize_with = "shared_names")]
     pub instance_type_options: Rc<[String]>,
@@ -113,21 +124,15 @@ impl PlanDocument {
     /// The document of a plan.
     pub fn new(snapshot: &Snapshot, plan: &Plan, lower_bound: Option<f64>, time: Duration) -> Self {
         let mut nodes = new_nodes(snapshot, plan);
+        nodes.extend(kept_nodes(snapshot, plan));
         nodes.extend(existing_nodes(snapshot, plan));
         let unschedulable: Vec<Unschedulable> = plan
             .refused
             .iter()
+            .filter(|refused| !is_virtual(snapshot, refused.pod))
             .map(|refused| Unschedulable {
                 pod: snapshot.pods[refused.pod.at()].name.to_string(),
-                reasons: refused
-                    .reasons
-                    .iter()
-                    .map(|reason| ReasonDocument {
-                        node_pool: reason.pool.map(|pool| snapshot.pools[pool.at()].name.to_string()),
-                        code: reason.code.code(),
-                        message: reason.message.clone(),
-                    })
-                    .collect(),
+                reasons: reasons(snapshot, &refused.reasons),
             })
             .collect();
         let price = plan.price_nano_usd as f64 / 1e9;
@@ -135,7 +140,7 @@ impl PlanDocument {
             api_version: "joiner.sh/v1alpha1",
             kind: "Plan",
             totals: Totals {
-                new_nodes: plan.machines.len(),
+                new_nodes: plan.machines.len() + plan.kept.len(),
                 price_per_hour: price,
                 // Prices are rounded to nano-dollars, so the bound of an optimal plan may lie a hair above its price.
                 lower_bound_per_hour: lower_bound
@@ -146,11 +151,12 @@ impl PlanDocument {
                 preferences_would_cost_percent: plan
                     .preferences_would_cost
                     .map(|share| (share * 1000.0).round() / 10.0),
-                pods: snapshot.pods.len(),
+                pods: (0..snapshot.pods.len()).filter(|at| !is_virtual(snapshot, PodIdx::new(*at))).count(),
                 unschedulable: unschedulable.len(),
             },
             nodes,
             unschedulable,
+            buffers: Vec::new(),
             timing: Timing { solve_seconds: super::seconds(time) },
         }
     }
@@ -188,18 +194,38 @@ fn new_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
                 zone: text(zone_key, offering.zone),
                 capacity_type: text(capacity_key, offering.capacity_type),
                 price_per_hour: Some(offering.price),
-                pods: pod_names(snapshot, &machine.pods),
+                pods: pod_names(snapshot, &machine.pods, false),
+                buffer_pods: pod_names(snapshot, &machine.pods, true),
                 existing: false,
+                kept: false,
                 instance_type_options: shared,
             }
         })
         .collect()
 }
 
+/// Machines that pools of a fixed size lack: new too, but not opened for anybody.
+fn kept_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
+    let mut nodes = described(snapshot, &plan.kept);
+    for (node, (at, _)) in nodes.iter_mut().zip(&plan.kept) {
+        let row = &snapshot.nodes[at.at()];
+        (node.existing, node.kept) = (false, true);
+        if let (Some(bought), Some(pool)) = (&row.bought, row.pool) {
+            let catalogue = &snapshot.catalogues[snapshot.pools[pool.at()].catalogue.at()];
+            node.instance_type_options = node.instance_type.iter().cloned().collect();
+            node.price_per_hour = Some(catalogue.offerings[bought.offering.at()].price);
+        }
+    }
+    nodes
+}
+
 fn existing_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
+    described(snapshot, &plan.on_nodes)
+}
+
+fn described(snapshot: &Snapshot, list: &[(NodeIdx, Vec<PodIdx>)]) -> Vec<PlanNode> {
     let owned = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
-    plan.on_nodes
-        .iter()
+    list.iter()
         .map(|(node, pods)| {
             let node = &snapshot.nodes[node.at()];
             PlanNode {
@@ -209,16 +235,34 @@ fn existing_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
                 zone: owned(&node.shown.zone),
                 capacity_type: owned(&node.shown.capacity_type),
                 price_per_hour: node.shown.price,
-                pods: pod_names(snapshot, pods),
+                pods: pod_names(snapshot, pods, false),
+                buffer_pods: pod_names(snapshot, pods, true),
                 existing: true,
+                kept: false,
                 instance_type_options: Rc::from([]),
             }
         })
         .collect()
 }
 
-fn pod_names(snapshot: &Snapshot, pods: &[joiner_core::model::ids::PodIdx]) -> Vec<String> {
-    let mut names: Vec<String> = pods.iter().map(|pod| snapshot.pods[pod.at()].name.to_string()).collect();
+/// Whether a pod stands for one that has not come yet.
+pub(super) fn is_virtual(snapshot: &Snapshot, pod: PodIdx) -> bool {
+    snapshot.classes[snapshot.pods[pod.at()].class.at()].filler
+}
+
+/// Reasons as data.
+pub(super) fn reasons(snapshot: &Snapshot, list: &[Reason]) -> Vec<ReasonDocument> {
+    let document = |reason: &Reason| ReasonDocument {
+        node_pool: reason.pool.map(|pool| snapshot.pools[pool.at()].name.to_string()),
+        code: reason.code.code(),
+        message: reason.message.clone(),
+    };
+    list.iter().map(document).collect()
+}
+
+fn pod_names(snapshot: &Snapshot, pods: &[PodIdx], of_buffers: bool) -> Vec<String> {
+    let pods = pods.iter().filter(|pod| is_virtual(snapshot, **pod) == of_buffers);
+    let mut names: Vec<String> = pods.map(|pod| snapshot.pods[pod.at()].name.to_string()).collect();
     names.sort_unstable();
     names
 }

@@ -39,12 +39,7 @@ pub fn write(snapshot: &Snapshot, story: &Story, streams: &mut Streams) -> std::
         }
     }
     writeln!(streams.out)?;
-    writeln!(
-        streams.out,
-        "  queue          {} of {} (largest CPU request first)",
-        story.turn,
-        snapshot.pods.len()
-    )?;
+    writeln!(streams.out, "  queue          {} of {} (largest CPU request first)", story.turn, story.queue)?;
     tally(streams, "existing nodes", &story.nodes)?;
     tally(streams, "opened nodes", &story.machines)?;
     if let Some(funnel) = story.funnel {

@@ -26,8 +26,7 @@ pub struct Intake {
     notes: Vec<String>,
     pools: usize,
     pools_of_aws: usize,
-    overlays: Vec<String>,
-    buffers: Vec<String>,
+    costs_only: bool,
     lowering: Duration,
 }
 
@@ -53,8 +52,7 @@ impl Intake {
             notes: Vec::new(),
             pools: 0,
             pools_of_aws: 0,
-            overlays: Vec::new(),
-            buffers: Vec::new(),
+            costs_only: false,
             lowering: Duration::ZERO,
         }
     }
@@ -80,6 +78,15 @@ impl Intake {
         })?;
         self.digest(&names, &batch, pool.as_ref())?;
         Ok(())
+    }
+
+    /// Reads what machines really cost, if the arguments name a file.
+    pub fn read_costs(&mut self, arguments: &PlanArgs) -> anyhow::Result<()> {
+        let Some(path) = &arguments.cost_model else { return Ok(()) };
+        self.costs_only = true;
+        let done = self.read(&load::sources(std::slice::from_ref(path))?);
+        self.costs_only = false;
+        done
     }
 
     /// Takes in objects that are values already.
@@ -140,6 +147,16 @@ impl Intake {
     }
 
     fn add(&mut self, name: String, object: Object) -> Result<(), joiner_state::Problem> {
+        if self.costs_only && !matches!(object, Object::NodeOverlay(_) | Object::CostModel(_)) {
+            let (kind, _) = name.split_once(' ').unwrap_or((&name, ""));
+            return Err(joiner_state::Problem {
+                path: "kind".to_owned(),
+                value: kind.to_owned(),
+                message: "a cost model holds NodeOverlay and CostModel objects only".to_owned(),
+                remedy: "give other objects with `-f`".to_owned(),
+                object: name,
+            });
+        }
         let cluster = &mut self.cluster;
         match object {
             Object::Pod(pod) => cluster.add_pod(&pod),
@@ -165,14 +182,10 @@ impl Intake {
             Object::PriorityClass(object) => cluster.add_priority_class(&object),
             Object::Namespace(object) => cluster.add_namespace(&object),
             Object::CsiNode(object) => cluster.add_csi_node(&object),
-            Object::NodeOverlay(_) => {
-                self.overlays.push(name);
-                Ok(())
-            }
-            Object::CapacityBuffer(_) => {
-                self.buffers.push(name);
-                Ok(())
-            }
+            Object::NodeOverlay(object) => cluster.add_node_overlay(&object),
+            Object::CostModel(object) => cluster.add_cost_model(&object),
+            Object::CapacityBuffer(object) => cluster.add_capacity_buffer(&object),
+            Object::PodTemplate(object) => cluster.add_pod_template(&object),
             Object::NodeClass(..) => Ok(()),
             Object::Skipped(kind) => {
                 *self.skipped.entry(kind).or_insert(0) += 1;
@@ -196,14 +209,6 @@ impl Intake {
             );
             if let Err(problem) = self.cluster.add_nodepool(&default_pool()) {
                 notes.push(problem.to_string());
-            }
-        }
-        for (list, effect) in [
-            (&self.overlays, "prices and capacity are not adjusted"),
-            (&self.buffers, "no room is kept free"),
-        ] {
-            if !list.is_empty() {
-                notes.push(format!("read but not applied yet: {} ({effect})", list.join(", ")));
             }
         }
         if !self.skipped.is_empty() {

@@ -1,10 +1,12 @@
 //! `joiner plan`: which machines these manifests need, what they cost, why a pod can't be placed.
 
+mod buffers;
 mod document;
 mod explain;
 mod intake;
 mod table;
 
+pub use buffers::BufferDocument;
 pub use document::{PlanDocument, PlanNode, ReasonDocument, Totals};
 pub use intake::{Intake, default_pool};
 
@@ -15,7 +17,7 @@ use joiner_core::decide::{self, Options};
 use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
 
-use crate::cli::{Catalog, MinValuesPolicy, Output, PlanArgs};
+use crate::cli::{Catalog, MinValuesPolicy, Output, PlanArgs, ReservedCapacity};
 use crate::report::InputError;
 use crate::{FINDINGS, FINE, Streams, load};
 
@@ -25,6 +27,7 @@ pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let catalogue = named_catalogue(arguments)?;
     let mut intake = Intake::new(arguments);
     intake.read(&sources)?;
+    intake.read_costs(arguments)?;
     for note in intake.finish_notes() {
         writeln!(streams.err, "note: {note}")?;
     }
@@ -58,7 +61,11 @@ pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let plan = decide::decide(&snapshot, &options);
     solve_time += start.elapsed();
     let bound = if options.bound_work > 0 { decide::lower_bound(&snapshot, &options, &plan) } else { None };
-    let document = PlanDocument::new(&snapshot, &plan, bound, solve_time);
+    let document = PlanDocument::new(&snapshot, &plan, bound, solve_time).with_buffers(
+        &snapshot,
+        &plan,
+        &lowered.buffers,
+    );
     write(arguments.output, &document, &snapshot, &plan, streams)?;
     Ok(if document.unschedulable.is_empty() { FINE } else { FINDINGS })
 }
@@ -92,7 +99,10 @@ pub fn options(arguments: &PlanArgs) -> Options {
             MinValuesPolicy::Strict => decide::MinValuesPolicy::Strict,
             MinValuesPolicy::BestEffort => decide::MinValuesPolicy::BestEffort,
         },
-        reserved: decide::ReservedMode::Strict,
+        reserved: match arguments.reserved_capacity {
+            ReservedCapacity::Strict => decide::ReservedMode::Strict,
+            ReservedCapacity::Fallback => decide::ReservedMode::Fallback,
+        },
         bound_work: if arguments.no_lower_bound { 0 } else { DEFAULT_WORK },
         ..Options::default()
     };

@@ -20,6 +20,7 @@ const BAR_CELLS: usize = 8;
 struct Group {
     names: Vec<String>,
     pods: usize,
+    buffer_pods: usize,
     price: Option<f64>,
     used: [i64; 2],
     room: [i64; 2],
@@ -42,6 +43,10 @@ pub fn write(
     if !groups.is_empty() {
         writeln!(streams.out)?;
         nodes(&groups, wide, streams)?;
+    }
+    if !document.buffers.is_empty() {
+        writeln!(streams.out)?;
+        super::buffers::write(&document.buffers, streams)?;
     }
     if !document.unschedulable.is_empty() {
         writeln!(streams.out)?;
@@ -125,6 +130,7 @@ fn groups(document: &PlanDocument, snapshot: &Snapshot, plan: &Plan) -> BTreeMap
         let group = groups.entry(key).or_default();
         group.names.push(node.name.clone());
         group.pods += node.pods.len();
+        group.buffer_pods += node.buffer_pods.len();
         group.options = group.options.max(node.instance_type_options.len());
         if let Some(price) = node.price_per_hour {
             *group.price.get_or_insert(0.0) += price;
@@ -144,7 +150,8 @@ fn load(snapshot: &Snapshot, plan: &Plan, at: usize) -> (ResVec, ResVec) {
         let catalogue = &snapshot.catalogues[snapshot.pools[machine.pool.at()].catalogue.at()];
         return (Plan::used(machine), catalogue.offerings[machine.offering.at()].allocatable.clone());
     }
-    let (node, pods) = &plan.on_nodes[at - plan.machines.len()];
+    let at = at - plan.machines.len();
+    let (node, pods) = plan.kept.get(at).unwrap_or_else(|| &plan.on_nodes[at - plan.kept.len()]);
     let node = &snapshot.nodes[node.at()];
     let mut used = node.shown.allocatable.clone();
     joiner_core::model::resources::sub_into(&mut used, &node.available);
@@ -172,7 +179,10 @@ fn nodes(groups: &BTreeMap<GroupKey, Group>, wide: bool, streams: &mut Streams) 
             instance_type.clone(),
             zone.clone(),
             capacity.clone(),
-            group.pods.to_string(),
+            match group.buffer_pods {
+                0 => group.pods.to_string(),
+                more => format!("{}+{more}", group.pods),
+            },
             format!("{}/{}", show::cores(group.used[0]), show::cores(group.room[0])),
             show::bar(share(0), BAR_CELLS, streams.unicode),
             format!("{}/{}", show::bytes(group.used[1]), show::bytes(group.room[1])),
