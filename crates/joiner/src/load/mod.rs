@@ -9,6 +9,7 @@ mod json;
 pub mod locate;
 mod locate_json;
 pub mod objects;
+mod plain_yaml;
 pub mod source;
 mod yaml_value;
 

@@ -43,7 +43,7 @@ pub fn plan_files(arguments: &PlanArgs, catalogue: Option<Catalogue>) -> Result<
 
 fn finish(mut intake: Intake, arguments: &PlanArgs, catalogue: &Catalogue) -> Value {
     intake.finish_notes();
-    let (lowered, time) = intake.lower(catalogue);
+    let (lowered, time) = intake.lower(catalogue.clone());
     let snapshot = lowered.snapshot;
     let min_values = match arguments.min_values_policy {
         joiner::cli::MinValuesPolicy::Strict => MinValuesPolicy::Strict,
