@@ -1,5 +1,7 @@
 //! From the tree of one list entry to the entry: what each key must hold, and what it means.
 
+use std::sync::Arc;
+
 use joiner_api::instance_type::{Offering, Operator, Reservation, ResourceList, TypeRequirement};
 use joiner_api::names::{CAPACITY_TYPE_LABEL, CAPACITY_TYPES, RESERVED, ZONE_LABEL, normalized_key};
 
@@ -152,7 +154,13 @@ impl EntryReader<'_, '_> {
             capacity: reservation_capacity.unwrap_or(0),
         });
         let available = available || self.availability == Availability::Always;
-        Some(Offering { requirements, price: price?, available, reservation, capacity_override })
+        Some(Offering {
+            requirements: requirements.into(),
+            price: price?,
+            available,
+            reservation,
+            capacity_override,
+        })
     }
 
     /// Turns a flat `zone` or `capacityType` into the requirement it stands for.
@@ -286,7 +294,7 @@ impl EntryReader<'_, '_> {
             // Last value first: the stack gives them back in the order of the file.
             for value in wide.requirements[position].values.iter().rev() {
                 let mut narrow = wide.clone();
-                narrow.requirements[position].values = vec![value.clone()];
+                Arc::make_mut(&mut narrow.requirements)[position].values = vec![value.clone()];
                 pending.push(narrow);
             }
         }

@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, SharedLists};
 use crate::entry_reader::EntryReader;
 use crate::problem::{EntryPlace, LoadError, Problem, shown};
 use crate::reader::Reader;
@@ -76,6 +76,7 @@ struct Loading {
     /// Entries looked at, good or not.
     seen: usize,
     first_with_name: BTreeMap<String, usize>,
+    shared: SharedLists,
 }
 
 impl Loading {
@@ -103,7 +104,11 @@ impl Loading {
                 }
             }
         }
-        self.entries.extend(reader.entry(tree));
+        let mut entry = reader.entry(tree);
+        if let Some(entry) = &mut entry {
+            self.shared.share(&mut entry.offerings);
+        }
+        self.entries.extend(entry);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Manifests in: files, folders and standard input, streamed document by document.
 //!
 //! [`source`] finds the files, [`documents`] cuts them into documents (a JSON `List` into its items) without holding more than one at a
-//! time, [`objects`] reads a document as the kind it says it is, strictly, and [`locate`] finds the line of a field, but
-//! only when there is something to complain about.
+//! time, `yaml_value` makes a value of YAML (`plain_yaml` of the plain part of it, quickly), [`objects`] reads a document as the kind it
+//! says it is, strictly, and [`locate`] finds the line of a field, but only when there is something to complain about.
 
 pub mod documents;
 mod json;

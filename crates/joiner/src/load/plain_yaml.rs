@@ -295,41 +295,94 @@ mod tests {
         assert_eq!(read(&deep), None);
     }
 
-    /// Lines out of pieces that mean something to YAML, so that most texts are nearly plain and many are not.
+    /// Lines out of pieces that mean something to YAML, most of them where they may stand: many texts are plain, many nearly so.
     fn texts() -> impl Strategy<Value = String> {
+        let odd_keys = vec!["on", "y", "Null", "a b", "1", "'a'", "\"a\"", "<<", "?", "&a b", "a ", "a"];
         let key = prop_oneof![
-            8 => "[a-e]",
-            2 => "[a-zA-Z][a-zA-Z0-9./_-]{0,6}",
-            1 => prop::sample::select(vec!["on", "y", "Null", "a b", "1", "'a'", "\"a\"", "<<", "?", "&a b", "a "]).prop_map(str::to_owned),
+            30 => "[a-z]{3}",
+            5 => "[a-zA-Z][a-zA-Z0-9./_-]{0,6}",
+            1 => prop::sample::select(odd_keys).prop_map(str::to_owned),
+        ];
+        let odd_scalars = vec![
+            "No",
+            "nan",
+            "inf",
+            "Infinity",
+            "1:30",
+            "0o17",
+            "017",
+            "18446744073709551616",
+            "1e400",
+            "2026-01-31",
+            "2026-01-31T12:00:00Z",
+            "|",
+            ">",
+            "*a",
+            "&a b",
+            "!!str 1",
+            "{a: b}",
+            "[a, b]",
+            "a: b",
+            "a #b",
+            "a:",
+            "#",
+            "~",
+            "-",
+            "- a",
+            "é",
+            "a\tb",
+            "",
+            "1.5",
+            "-1",
+            "0x1f",
+            "1_0",
+            "a\\",
+            "a'b",
+            "a\"b",
+            "a, b]",
+            "a}",
         ];
         let scalar = prop_oneof![
-            3 => "[a-z]{1,3}",
-            3 => "[0-9]{1,3}[a-zA-Z0-9._-]{0,5}",
-            2 => "[ -~]{0,8}",
+            12 => "[a-z]{1,3}",
+            6 => "[0-9]{1,3}[mGKki]{0,2}",
+            4 => prop::sample::select(vec!["{}", "[]", "true", "null", "/a", "a: b", "0"]).prop_map(str::to_owned),
+            2 => "[0-9]{1,3}[a-zA-Z0-9._-]{0,5}",
+            2 => "[0-9a-fxobeE+._:-]{1,6}",
+            2 => "[a-z][ -~]{0,8}[a-z]",
+            1 => "[ -~]{0,8}",
             1 => "\"[ -~]{0,5}\"",
             1 => "'[ -~]{0,5}'",
-            1 => "[0-9a-fxobeE+._:-]{1,6}",
-            2 => prop::sample::select(vec![
-                "", "{}", "[]", "true", "null", "No", "nan", "inf", "Infinity", "1:30", "0o17", "017", "18446744073709551616", "1e400", "2026-01-31",
-                "2026-01-31T12:00:00Z", "|", ">", "*a", "&a b", "!!str 1", "{a: b}", "[a, b]", "a: b", "a #b", "a:", "#", "~", "-", "- a", "é", "/a", "a\tb",
-            ]).prop_map(str::to_owned),
+            1 => prop::sample::select(odd_scalars).prop_map(str::to_owned),
         ];
-        let line =
-            (0usize..4, 0usize..4, key, 0usize..5, scalar).prop_map(|(indent, form, key, spaces, scalar)| {
-                let space = if spaces == 4 { "  " } else { " " };
-                let content = match form {
-                    0 => format!("{key}:"),
-                    1 => format!("{key}:{space}{scalar}"),
-                    2 => format!("-{space}{scalar}"),
-                    _ => format!("-{space}{key}:{space}{scalar}"),
+        let line = (any::<usize>(), 0usize..4, key, 0usize..20, scalar);
+        prop::collection::vec(line, 1..9).prop_map(|lines| {
+            let (mut text, mut columns, mut opened) = (String::new(), vec![0], false);
+            for (at, (pick, form, key, odd, scalar)) in lines.into_iter().enumerate() {
+                let is_item = form >= 2 && at > 0;
+                let depth = if opened { columns.len() - 1 } else { pick % columns.len() };
+                columns.truncate(depth + 1);
+                let mut column = columns[depth];
+                if opened && (!is_item || pick % 2 == 0) {
+                    column += 2;
+                    columns.push(column);
+                }
+                column += usize::from(odd == 0);
+                let space = if odd == 1 { "  " } else { " " };
+                let content = match (is_item, form % 2) {
+                    (false, 0) => format!("{key}:"),
+                    (false, _) => format!("{key}:{space}{scalar}"),
+                    (true, 0) => format!("-{space}{scalar}"),
+                    (true, _) => format!("-{space}{key}:{space}{scalar}"),
                 };
-                format!("{}{}\n", "  ".repeat(indent), content)
-            });
-        prop::collection::vec(
-            prop_oneof![20 => line, 1 => Just("\n".to_owned()), 1 => Just("# c\n".to_owned())],
-            1..8,
-        )
-        .prop_map(|lines| lines.concat())
+                opened = !is_item && form == 0;
+                if is_item && form == 3 {
+                    columns.push(column + 1 + space.len());
+                }
+                text.push_str(&format!("{}{content}\n", " ".repeat(column)));
+                text.push_str(["\n", "# c\n", " \n"].get(odd.wrapping_sub(17)).unwrap_or(&""));
+            }
+            text
+        })
     }
 
     #[test]
