@@ -5,6 +5,7 @@
 //! compact form. No invariant is kept by these types; the loaders that build them check what they read.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::names::{CAPACITY_TYPE_LABEL, ZONE_LABEL};
 use crate::quantity::Quantity;
@@ -69,8 +70,9 @@ pub struct Reservation {
 /// One set of terms on which a type can be had.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offering {
-    /// Labels fixed by taking this offering; at least zone and capacity type, one value each.
-    pub requirements: Vec<TypeRequirement>,
+    /// Labels fixed by taking this offering; at least zone and capacity type, one value each. Shared, because thousands of offerings
+    /// have the same few.
+    pub requirements: Arc<[TypeRequirement]>,
     /// Price per hour.
     pub price: f64,
     /// Whether the provider believes it can be had now.
@@ -109,8 +111,8 @@ pub struct InstanceType {
     pub offerings: Vec<Offering>,
     /// The whole machine.
     pub capacity: ResourceList,
-    /// What pods do not get of it.
-    pub overhead: Overhead,
+    /// What pods do not get of it; mostly the same for all types of a list.
+    pub overhead: Arc<Overhead>,
     /// Volumes that can be attached, by CSI driver; a driver not named is not limited.
     pub volume_limits: BTreeMap<String, u32>,
 }
@@ -200,10 +202,10 @@ mod tests {
 
     fn offering(zone: &str, capacity_type: &str, price: f64, available: bool) -> Offering {
         Offering {
-            requirements: vec![
+            requirements: Arc::new([
                 TypeRequirement::one_of(ZONE_LABEL, [zone]),
                 TypeRequirement::one_of(CAPACITY_TYPE_LABEL, [capacity_type]),
-            ],
+            ]),
             price,
             available,
             reservation: None,
@@ -222,11 +224,11 @@ mod tests {
                 offering("c", "on-demand", 0.4, true),
             ],
             capacity: resources(&[("cpu", "2"), ("memory", "8Gi"), ("pods", "110")]),
-            overhead: Overhead {
+            overhead: Arc::new(Overhead {
                 kube_reserved: resources(&[("cpu", "100m"), ("memory", "10Mi"), ("example.com/absent", "1")]),
                 system_reserved: resources(&[("cpu", "50m")]),
                 eviction_threshold: resources(&[("memory", "100Mi")]),
-            },
+            }),
             volume_limits: BTreeMap::new(),
         }
     }

@@ -61,16 +61,61 @@ pub fn first(set: &[u64]) -> Option<usize> {
 }
 
 /// All members, cheapest first.
-pub fn iter(set: &[u64]) -> impl Iterator<Item = usize> + '_ {
-    set.iter().enumerate().flat_map(|(at, word)| {
-        let mut rest = *word;
-        std::iter::from_fn(move || {
-            if rest == 0 {
-                return None;
+pub fn iter(set: &[u64]) -> Members<'_> {
+    match set.split_first() {
+        Some((first, later)) => Members { rest: *first, later, base: 0 },
+        None => Members { rest: 0, later: &[], base: 0 },
+    }
+}
+
+/// The members of a set; how many there are is known, so that lists are made in one piece.
+#[derive(Debug, Clone)]
+pub struct Members<'s> {
+    /// Members of the present word still to come.
+    rest: u64,
+    later: &'s [u64],
+    base: usize,
+}
+
+impl Iterator for Members<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        while self.rest == 0 {
+            let (first, later) = self.later.split_first()?;
+            self.rest = *first;
+            self.later = later;
+            self.base += 64;
+        }
+        let bit = self.rest.trailing_zeros() as usize;
+        self.rest &= self.rest - 1;
+        Some(self.base + bit)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = std::iter::once(&self.rest).chain(self.later).map(|word| word.count_ones() as usize).sum();
+        (left, Some(left))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_come_in_order_and_are_counted() {
+        for members in [vec![], vec![0], vec![63, 64], vec![5, 130, 191], (0..192).collect::<Vec<usize>>()] {
+            let mut set = empty(3);
+            members.iter().for_each(|at| insert(&mut set, *at));
+            let mut found = iter(&set);
+            for (position, member) in members.iter().enumerate() {
+                let left = members.len() - position;
+                assert_eq!(found.size_hint(), (left, Some(left)));
+                assert_eq!(found.next(), Some(*member));
             }
-            let bit = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            Some(at * 64 + bit)
-        })
-    })
+            assert_eq!((found.next(), found.next()), (None, None));
+        }
+        assert_eq!(iter(&[]).next(), None);
+    }
 }

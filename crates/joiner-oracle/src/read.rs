@@ -67,6 +67,12 @@ impl World {
         if !overlays.is_empty() {
             overlays::apply(&overlays, &mut world)?;
         }
+        // Overlays are settled for all pools; after that only those count that may open machines.
+        for object in of_kind("NodePool") {
+            if cluster::is_unready(object)? {
+                world.pools.retain(|pool| pool.name != name_of(object));
+            }
+        }
         let csi: BTreeMap<String, &Value> = of_kind("CSINode")
             .into_iter()
             .filter_map(|object| Some((text(object, &["metadata", "name"])?.to_owned(), object)))

@@ -67,7 +67,9 @@ pub fn well_known_labels(types: &[InstanceType]) -> Vec<String> {
     keys.extend(of_aws.map(|requirement| requirement.key.as_str()).filter(|key| domain_of(key) == AWS_GROUP));
     // Thousands of offerings share two or three keys, so looking back at the few seen is all it takes.
     let of_types = keys.len();
-    for requirement in types.iter().flat_map(|of| &of.offerings).flat_map(|offering| &offering.requirements) {
+    for requirement in
+        types.iter().flat_map(|of| &of.offerings).flat_map(|offering| offering.requirements.iter())
+    {
         if !keys[of_types..].contains(&requirement.key.as_str()) {
             keys.push(&requirement.key);
         }

@@ -4,6 +4,7 @@
 //! place and a list means the same wherever it came from.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use joiner_api::instance_type::{InstanceType, Offering, Overhead, ResourceList, TypeRequirement};
 use joiner_api::names::{ARCH_LABEL, CAPACITY_TYPE_LABEL, INSTANCE_TYPE_LABEL, OS_LABEL, ZONE_LABEL};
@@ -41,11 +42,18 @@ pub struct Entry {
 /// no such label must then say so (`DoesNotExist`), or it would pass for a machine with any value.
 pub fn instance_types(entries: Vec<Entry>) -> Vec<InstanceType> {
     let with_aws_labels = entries.iter().any(|entry| AwsName::parse(&entry.name).is_some());
-    let overhead = overhead();
-    entries.into_iter().map(|entry| instance_type(entry, with_aws_labels, overhead.clone())).collect()
+    let overhead = Arc::new(overhead());
+    let mut shared = SharedLists::default();
+    entries
+        .into_iter()
+        .map(|mut entry| {
+            shared.share(&mut entry.offerings);
+            instance_type(entry, with_aws_labels, overhead.clone())
+        })
+        .collect()
 }
 
-fn instance_type(entry: Entry, with_aws_labels: bool, overhead: Overhead) -> InstanceType {
+fn instance_type(entry: Entry, with_aws_labels: bool, overhead: Arc<Overhead>) -> InstanceType {
     let mut requirements = Vec::with_capacity(9 + if with_aws_labels { labels::AWS_LABELS.len() } else { 0 });
     requirements.push(TypeRequirement::one_of(INSTANCE_TYPE_LABEL, [entry.name.as_str()]));
     requirements.push(TypeRequirement::one_of(ARCH_LABEL, [entry.architecture]));
@@ -66,11 +74,34 @@ fn instance_type(entry: Entry, with_aws_labels: bool, overhead: Overhead) -> Ins
     }
 }
 
+/// The requirements of offerings seen so far: a list has thousands of offerings, but few combinations of zone and
+/// capacity type.
+#[derive(Default)]
+pub(crate) struct SharedLists {
+    seen: Vec<Arc<[TypeRequirement]>>,
+}
+
+impl SharedLists {
+    /// Lists looked through for an equal one; past that looking costs more than it saves.
+    const SEEN_MAX: usize = 64;
+
+    /// Lets offerings with equal requirements hold the same list.
+    pub(crate) fn share(&mut self, offerings: &mut [Offering]) {
+        for offering in offerings {
+            match self.seen.iter().find(|seen| **seen == offering.requirements) {
+                Some(seen) => offering.requirements = seen.clone(),
+                None if self.seen.len() < Self::SEEN_MAX => self.seen.push(offering.requirements.clone()),
+                None => {}
+            }
+        }
+    }
+}
+
 /// Every value some offering names for the key. Where none does, machines of the type lack the label.
 fn union_of(offerings: &[Offering], key: &str) -> TypeRequirement {
     let values: BTreeSet<&str> = offerings
         .iter()
-        .flat_map(|offering| &offering.requirements)
+        .flat_map(|offering| offering.requirements.iter())
         .filter(|requirement| requirement.key == key)
         .flat_map(|requirement| requirement.values.iter().map(String::as_str))
         .collect();

@@ -1,5 +1,7 @@
 //! From the tree of one list entry to the entry: what each key must hold, and what it means.
 
+use std::sync::Arc;
+
 use joiner_api::instance_type::{Offering, Operator, Reservation, ResourceList, TypeRequirement};
 use joiner_api::names::{CAPACITY_TYPE_LABEL, CAPACITY_TYPES, RESERVED, ZONE_LABEL, normalized_key};
 
@@ -7,7 +9,7 @@ use crate::entry::{DEFAULT_PODS, Entry, constant};
 use crate::file::Availability;
 use crate::labels;
 use crate::problem::shown;
-use crate::reader::{Field, Reader, join, quoted};
+use crate::reader::{Field, Path, Reader, join, quoted};
 use crate::tally::Tally;
 use crate::tree::Tree;
 
@@ -87,7 +89,7 @@ impl EntryReader<'_, '_> {
         let mut offerings = Vec::with_capacity(items.len());
         let mut complete = true;
         for (index, item) in items.iter().enumerate() {
-            match self.offering(&format!("{}[{index}]", field.key), item, type_name) {
+            match self.offering(format_args!("{}[{index}]", field.key), item, type_name) {
                 Some(offering) => self.add_expanded(offering, type_name, &mut offerings),
                 None => complete = false,
             }
@@ -95,7 +97,7 @@ impl EntryReader<'_, '_> {
         complete.then_some(offerings)
     }
 
-    fn offering(&mut self, path: &str, tree: &Tree, type_name: &str) -> Option<Offering> {
+    fn offering(&mut self, path: impl Path, tree: &Tree, type_name: &str) -> Option<Offering> {
         const KEYS: [&str; 7] = [
             "Price",
             "Available",
@@ -158,41 +160,53 @@ impl EntryReader<'_, '_> {
             capacity: reservation_capacity.unwrap_or(0),
         });
         let available = available || self.availability == Availability::Always;
-        Some(Offering { requirements, price: price?, available, reservation, capacity_override })
+        Some(Offering {
+            requirements: requirements.into(),
+            price: price?,
+            available,
+            reservation,
+            capacity_override,
+        })
     }
 
     /// Turns a flat `zone` or `capacityType` into the requirement it stands for.
-    fn lift(&mut self, path: &str, field: Field<'_>, key: &str, requirements: &mut Vec<TypeRequirement>) {
+    fn lift(
+        &mut self,
+        path: impl Path,
+        field: Field<'_>,
+        key: &str,
+        requirements: &mut Vec<TypeRequirement>,
+    ) {
         let place = join(path, field.key);
-        let Some(value) = self.reader.word(&place, field.value) else { return };
+        let Some(value) = self.reader.word(place, field.value) else { return };
         if requirements.iter().any(|requirement| requirement.key == key) {
             let message = format!("`Requirements` names `{key}` as well; keep one of the two");
             self.reader.report(place, Some(field.value), message);
             return;
         }
         let requirement = TypeRequirement::one_of(key, [value]);
-        self.check_requirement(&place, &requirement);
+        self.check_requirement(place, &requirement);
         requirements.push(requirement);
     }
 
-    fn requirements(&mut self, path: &str, field: Field<'_>) -> Vec<TypeRequirement> {
+    fn requirements(&mut self, path: impl Path, field: Field<'_>) -> Vec<TypeRequirement> {
         let items = self.reader.list(path, field).unwrap_or_default();
         let mut requirements: Vec<TypeRequirement> = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
-            let place = format!("{path}.{}[{index}]", field.key);
-            let Some(requirement) = self.requirement(&place, item) else { continue };
+            let place = format_args!("{path}.{}[{index}]", field.key);
+            let Some(requirement) = self.requirement(place, item) else { continue };
             if requirements.iter().any(|earlier| earlier.key == requirement.key) {
                 let message = format!("`{}` is required twice in one offering; keep one", requirement.key);
                 self.reader.report(place, None, message);
             } else {
-                self.check_requirement(&place, &requirement);
+                self.check_requirement(place, &requirement);
                 requirements.push(requirement);
             }
         }
         requirements
     }
 
-    fn requirement(&mut self, path: &str, tree: &Tree) -> Option<TypeRequirement> {
+    fn requirement(&mut self, path: impl Path, tree: &Tree) -> Option<TypeRequirement> {
         const KEYS: [&str; 3] = ["key", "operator", "values"];
         let [key, operator, values] = self.reader.table(path, tree, KEYS)?;
         for (name, field) in KEYS.iter().zip([key, operator]) {
@@ -227,7 +241,7 @@ impl EntryReader<'_, '_> {
     }
 
     /// Operator and values must fit each other; zone and capacity type must be named outright.
-    fn check_requirement(&mut self, path: &str, requirement: &TypeRequirement) {
+    fn check_requirement(&mut self, path: impl Path, requirement: &TypeRequirement) {
         let values = &requirement.values;
         let is_number = |value: &String| value.parse::<u64>().is_ok();
         let message = match requirement.operator {
@@ -286,7 +300,7 @@ impl EntryReader<'_, '_> {
             // Last value first: the stack gives them back in the order of the file.
             for value in wide.requirements[position].values.iter().rev() {
                 let mut narrow = wide.clone();
-                narrow.requirements[position].values = vec![value.clone()];
+                Arc::make_mut(&mut narrow.requirements)[position].values = vec![value.clone()];
                 pending.push(narrow);
             }
         }

@@ -9,9 +9,10 @@
 //! types that can never be chosen, amounts and prices that are none. The one silent rule of the original that is
 //! kept by default, that `Available: false` counts for nothing, is reported as a note.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, SharedLists};
 use crate::entry_reader::EntryReader;
 use crate::problem::{EntryPlace, LoadError, Problem, shown};
 use crate::reader::Reader;
@@ -46,33 +47,17 @@ pub struct Loaded {
 pub fn load(file_name: &str, text: &str, availability: Availability) -> Result<Loaded, LoadError> {
     let refused = |problems: Vec<Problem>| LoadError { file_name: file_name.to_owned(), problems };
     let whole = |message: String| Problem { entry: None, key: String::new(), value: None, message };
-    let documents = tree::parse(file_name, text).map_err(|message| refused(vec![whole(message)]))?;
-
-    let mut problems = Vec::new();
+    let mut loading = Loading { availability, ..Loading::default() };
+    let documents = tree::parse(file_name, text, &mut |tree| loading.entry(&tree))
+        .map_err(|message| refused(vec![whole(message)]))?;
     let mut trees = Vec::new();
     for document in &documents {
-        collect_entries(document, &mut trees, &mut problems);
+        collect_entries(document, &mut trees, &mut loading.problems);
     }
-    let mut tally = Tally::default();
-    let mut entries = Vec::with_capacity(trees.len());
-    let mut first_with_name = BTreeMap::new();
-    for (index, tree) in trees.iter().enumerate() {
-        let place = EntryPlace { index, name: name_of(tree).map(shown) };
-        let mut reader = EntryReader {
-            reader: Reader { place: Some(place), problems: &mut problems },
-            tally: &mut tally,
-            availability,
-        };
-        if let Some(name) = name_of(tree) {
-            let first = *first_with_name.entry(name).or_insert(index);
-            if first != index {
-                let message = format!("entry [{first}] has the same name; give every type its own");
-                reader.reader.report("name", Some(&Tree::Text(name.to_owned())), message);
-            }
-        }
-        entries.extend(reader.entry(tree));
-    }
-    if trees.is_empty() && problems.is_empty() {
+    trees.into_iter().for_each(|tree| loading.entry(tree));
+
+    let Loading { entries, mut problems, tally, seen, .. } = loading;
+    if seen == 0 && problems.is_empty() {
         problems.push(whole("no instance types: write a list with at least one entry".to_owned()));
     }
     if !problems.is_empty() {
@@ -81,9 +66,59 @@ pub fn load(file_name: &str, text: &str, availability: Availability) -> Result<L
     Ok(Loaded { entries, notes: tally.notes(availability) })
 }
 
+/// What has been read so far.
+#[derive(Default)]
+struct Loading {
+    availability: Availability,
+    entries: Vec<Entry>,
+    problems: Vec<Problem>,
+    tally: Tally,
+    /// Entries looked at, good or not.
+    seen: usize,
+    first_with_name: BTreeMap<String, usize>,
+    shared: SharedLists,
+}
+
+impl Loading {
+    /// Takes one entry in.
+    fn entry(&mut self, tree: &Tree) {
+        let index = self.seen;
+        self.seen += 1;
+        let name = name_of(tree);
+        let mut reader = EntryReader {
+            reader: Reader {
+                place: Some(EntryPlace { index, name: name.map(shown) }),
+                problems: &mut self.problems,
+            },
+            tally: &mut self.tally,
+            availability: self.availability,
+        };
+        if let Some(name) = name {
+            match self.first_with_name.get(name) {
+                Some(first) => {
+                    let message = format!("entry [{first}] has the same name; give every type its own");
+                    reader.reader.report("name", Some(&Tree::Text(name.into())), message);
+                }
+                None => {
+                    self.first_with_name.insert(name.to_owned(), index);
+                }
+            }
+        }
+        let mut entry = reader.entry(tree);
+        if let Some(entry) = &mut entry {
+            self.shared.share(&mut entry.offerings);
+        }
+        self.entries.extend(entry);
+    }
+}
+
 /// Finds the entries of one document, in whichever of the accepted forms it is written.
-fn collect_entries<'t>(document: &'t Tree, entries: &mut Vec<&'t Tree>, problems: &mut Vec<Problem>) {
-    let list_of = |fields: &'t [(String, Tree)]| {
+fn collect_entries<'a, 't>(
+    document: &'a Tree<'t>,
+    entries: &mut Vec<&'a Tree<'t>>,
+    problems: &mut Vec<Problem>,
+) {
+    let list_of = |fields: &'a [(Cow<'t, str>, Tree<'t>)]| {
         fields.iter().find(|(key, _)| LIST_KEYS.iter().any(|list| list.eq_ignore_ascii_case(key)))
     };
     match document {
@@ -103,9 +138,7 @@ fn collect_entries<'t>(document: &'t Tree, entries: &mut Vec<&'t Tree>, problems
                 }
                 match list {
                     Tree::List(items) => entries.extend(items),
-                    other => {
-                        reader.report(list_key.as_str(), Some(other), "expected a list of instance types")
-                    }
+                    other => reader.report(&**list_key, Some(other), "expected a list of instance types"),
                 }
             }
         },
@@ -118,10 +151,10 @@ fn collect_entries<'t>(document: &'t Tree, entries: &mut Vec<&'t Tree>, problems
 }
 
 /// The entry's name, for messages, before anything is checked.
-fn name_of(tree: &Tree) -> Option<&str> {
+fn name_of<'a>(tree: &'a Tree) -> Option<&'a str> {
     let Tree::Table(fields) = tree else { return None };
     fields.iter().find_map(|(key, value)| match value {
-        Tree::Text(name) if key.eq_ignore_ascii_case("name") => Some(name.as_str()),
+        Tree::Text(name) if key.eq_ignore_ascii_case("name") => Some(&**name),
         _ => None,
     })
 }

@@ -251,10 +251,11 @@ impl Shape<'_> {
 /// An available offering of one zone and capacity type.
 pub(crate) fn offering(zone: &str, capacity_type: &str, price: f64) -> Offering {
     Offering {
-        requirements: vec![
+        requirements: [
             TypeRequirement::one_of(CAPACITY_TYPE_LABEL, [capacity_type]),
             TypeRequirement::one_of(ZONE_LABEL, [zone]),
-        ],
+        ]
+        .into(),
         price,
         available: true,
         reservation: None,

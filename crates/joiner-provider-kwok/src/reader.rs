@@ -2,7 +2,9 @@
 //!
 //! A [`Reader`] notes problems and goes on, so that one run over a file reports all of them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use joiner_api::instance_type::ResourceList;
 use joiner_api::quantity::Quantity;
@@ -21,20 +23,41 @@ pub(crate) struct Reader<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Field<'t> {
     pub key: &'t str,
-    pub value: &'t Tree,
+    pub value: &'t Tree<'t>,
 }
 
+/// The way to a value, spelt out only if there is something to report: a long list has a hundred thousand values.
+pub(crate) trait Path: fmt::Display + Copy {}
+
+impl<P: fmt::Display + Copy> Path for P {}
+
 /// The way to a key: `offerings[0]` and `Price` make `offerings[0].Price`.
-pub(crate) fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+pub(crate) fn join<P: Path>(path: P, key: &str) -> Joined<'_, P> {
+    Joined { path, key }
+}
+
+/// See [`join`].
+#[derive(Clone, Copy)]
+pub(crate) struct Joined<'k, P> {
+    path: P,
+    key: &'k str,
+}
+
+impl<P: Path> fmt::Display for Joined<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.to_string() {
+            path if path.is_empty() => f.write_str(self.key),
+            path => write!(f, "{path}.{}", self.key),
+        }
+    }
 }
 
 impl Reader<'_> {
     /// Notes a problem.
-    pub fn report(&mut self, key: impl Into<String>, value: Option<&Tree>, message: impl Into<String>) {
+    pub fn report(&mut self, key: impl fmt::Display, value: Option<&Tree>, message: impl Into<String>) {
         self.problems.push(Problem {
             entry: self.place.clone(),
-            key: key.into(),
+            key: key.to_string(),
             value: value.map(shown),
             message: message.into(),
         });
@@ -43,8 +66,8 @@ impl Reader<'_> {
     /// Sorts the fields of a table by the known keys; `null` counts as absent.
     pub fn table<'t, const N: usize>(
         &mut self,
-        path: &str,
-        tree: &'t Tree,
+        path: impl Path,
+        tree: &'t Tree<'t>,
         known: [&str; N],
     ) -> Option<[Option<Field<'t>>; N]> {
         let Tree::Table(fields) = tree else {
@@ -72,7 +95,7 @@ impl Reader<'_> {
     }
 
     /// A list; anything else is a problem.
-    pub fn list<'t>(&mut self, path: &str, field: Field<'t>) -> Option<&'t [Tree]> {
+    pub fn list<'t>(&mut self, path: impl Path, field: Field<'t>) -> Option<&'t [Tree<'t>]> {
         match field.value {
             Tree::List(items) => Some(items),
             other => {
@@ -83,10 +106,10 @@ impl Reader<'_> {
     }
 
     /// Text that can stand as a label value.
-    pub fn word(&mut self, key: &str, value: &Tree) -> Option<String> {
+    pub fn word(&mut self, key: impl Path, value: &Tree) -> Option<String> {
         let message = match value {
             Tree::Text(text) if text.is_empty() => "must not be empty",
-            Tree::Text(text) if labels::is_label_value(text) => return Some(text.clone()),
+            Tree::Text(text) if labels::is_label_value(text) => return Some(text.to_string()),
             Tree::Text(_) => {
                 "cannot be a label value: use at most 63 letters, digits, `-`, `_`, `.`, alphanumeric at both ends"
             }
@@ -98,7 +121,7 @@ impl Reader<'_> {
     }
 
     /// A list of at least one word, none twice.
-    pub fn words(&mut self, path: &str, field: Field<'_>) -> Option<Vec<String>> {
+    pub fn words(&mut self, path: impl Path, field: Field<'_>) -> Option<Vec<String>> {
         let items = self.list(path, field)?;
         let key = join(path, field.key);
         if items.is_empty() {
@@ -108,9 +131,13 @@ impl Reader<'_> {
         let mut words: Vec<String> = Vec::with_capacity(items.len());
         let mut complete = true;
         for (index, item) in items.iter().enumerate() {
-            match self.word(&format!("{key}[{index}]"), item) {
+            match self.word(format_args!("{key}[{index}]"), item) {
                 Some(word) if words.contains(&word) => {
-                    self.report(format!("{key}[{index}]"), Some(item), "the value stands in the list before");
+                    self.report(
+                        format_args!("{key}[{index}]"),
+                        Some(item),
+                        "the value stands in the list before",
+                    );
                     complete = false;
                 }
                 Some(word) => words.push(word),
@@ -121,7 +148,7 @@ impl Reader<'_> {
     }
 
     /// `true` or `false`.
-    pub fn truth(&mut self, path: &str, field: Field<'_>) -> Option<bool> {
+    pub fn truth(&mut self, path: impl Path, field: Field<'_>) -> Option<bool> {
         match field.value {
             Tree::Bool(value) => Some(*value),
             other => {
@@ -132,7 +159,7 @@ impl Reader<'_> {
     }
 
     /// A whole number from 0.
-    pub fn count(&mut self, path: &str, field: Field<'_>) -> Option<u32> {
+    pub fn count(&mut self, path: impl Path, field: Field<'_>) -> Option<u32> {
         if let Tree::Integer(value) = field.value
             && let Ok(count) = u32::try_from(*value)
         {
@@ -143,7 +170,7 @@ impl Reader<'_> {
     }
 
     /// A price per hour: a finite number from 0.
-    pub fn price(&mut self, path: &str, field: Field<'_>) -> Option<f64> {
+    pub fn price(&mut self, path: impl Path, field: Field<'_>) -> Option<f64> {
         let message = match field.value {
             Tree::Integer(value) if *value >= 0 => return Some(*value as f64),
             Tree::Float(value) if value.is_finite() && *value >= 0.0 => return Some(*value),
@@ -158,7 +185,7 @@ impl Reader<'_> {
     }
 
     /// A table of quantities, none negative.
-    pub fn resources(&mut self, path: &str, field: Field<'_>) -> Option<ResourceList> {
+    pub fn resources(&mut self, path: impl Path, field: Field<'_>) -> Option<ResourceList> {
         let key = join(path, field.key);
         let Tree::Table(fields) = field.value else {
             self.report(key, Some(field.value), "expected a table of resource names and quantities");
@@ -167,7 +194,7 @@ impl Reader<'_> {
         let mut resources = ResourceList::new();
         let mut complete = true;
         for (name, value) in fields {
-            let place = format!("{key}.{}", shown(name));
+            let place = ResourcePlace { key, name };
             if !labels::is_label_key(name) {
                 self.report(
                     place,
@@ -177,11 +204,11 @@ impl Reader<'_> {
                 complete = false;
                 continue;
             }
-            let Some(quantity) = self.quantity(&place, value) else {
+            let Some(quantity) = self.quantity(place, value) else {
                 complete = false;
                 continue;
             };
-            if resources.insert(name.clone(), quantity).is_some() {
+            if resources.insert(name.to_string(), quantity).is_some() {
                 self.report(place, Some(value), "the resource was given before; keep one");
                 complete = false;
             }
@@ -206,7 +233,7 @@ impl Reader<'_> {
                     "not the name of a CSI driver; use a form like `ebs.csi.aws.com`"
                 }
                 Tree::Integer(number) => match u32::try_from(*number) {
-                    Ok(count) if counts.insert(driver.clone(), count).is_none() => continue,
+                    Ok(count) if counts.insert(driver.to_string(), count).is_none() => continue,
                     Ok(_) => "the driver was given before; keep one",
                     Err(_) => "expected a whole number from 0 to 4294967295",
                 },
@@ -220,10 +247,10 @@ impl Reader<'_> {
     }
 
     /// Unquoted numbers pass as well: `cpu: 8`.
-    fn quantity(&mut self, key: &str, value: &Tree) -> Option<Quantity> {
+    fn quantity(&mut self, key: impl Path, value: &Tree) -> Option<Quantity> {
         let text = match value {
-            Tree::Text(text) => text.clone(),
-            Tree::Integer(_) | Tree::Float(_) => value.to_string(),
+            Tree::Text(text) => Cow::Borrowed(&**text),
+            Tree::Integer(_) | Tree::Float(_) => Cow::Owned(value.to_string()),
             _ => {
                 self.report(key, Some(value), "expected a quantity such as `4`, `500m` or `16Gi`");
                 return None;
@@ -240,6 +267,19 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+}
+
+/// A resource of a table, shortened as values are: nothing says that its name is one.
+#[derive(Clone, Copy)]
+struct ResourcePlace<'k, P> {
+    key: P,
+    name: &'k str,
+}
+
+impl<P: Path> fmt::Display for ResourcePlace<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.key, shown(self.name))
     }
 }
 

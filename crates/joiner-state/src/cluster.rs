@@ -271,11 +271,11 @@ impl Cluster {
     pub fn add_catalogue(
         &mut self,
         class: Option<(String, String, String)>,
-        types: &[InstanceType],
+        types: impl Into<Vec<InstanceType>>,
         well_known: &[String],
     ) {
         self.well_known.extend(well_known.iter().cloned());
-        let input = CatalogueInput { class, types: types.to_vec() };
+        let input = CatalogueInput { class, types: types.into() };
         match self.catalogues.iter_mut().find(|have| have.class == input.class) {
             Some(have) => *have = input,
             None => self.catalogues.push(input),

@@ -53,7 +53,7 @@ fn snapshot(input: &str) -> Snapshot {
         .read(&joiner::load::sources(&arguments.filename).expect("the input is there"))
         .expect("the input is valid");
     intake.finish_notes();
-    intake.lower(&catalogue).0.snapshot
+    intake.lower(catalogue).0.snapshot
 }
 
 /// From a held snapshot to a plan.

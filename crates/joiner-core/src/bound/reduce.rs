@@ -2,9 +2,12 @@
 //! go, equal demands merge, offerings that another one beats per dollar in every respect go, exclusive groups become
 //! lanes, lanes that another one implies go.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::{Demand, Offer};
+use crate::offer_set;
 
 const NANO: f64 = 1e-9;
 
@@ -63,11 +66,11 @@ impl Model {
         groups.dedup();
         let lanes = base_lanes + groups.len();
 
-        let mut served: Vec<Vec<usize>> = vec![Vec::new(); offers.len()];
+        let mut served = Served::new(offers.len(), merged.len());
         let mut needs: Vec<Vec<(usize, f64)>> = Vec::with_capacity(merged.len());
         for (class, shape) in merged.keys().enumerate() {
-            for &offer in &shape.offers {
-                served[offer as usize].push(class);
+            for &offer in shape.offers.iter() {
+                offer_set::insert(served.row_mut(offer as usize), class);
             }
             let resources = shape.requests.iter().enumerate().filter(|(_, request)| **request > 0);
             let alone = shape.exclusive.iter().map(|group| groups.partition_point(|known| known < group));
@@ -92,8 +95,9 @@ impl Model {
         // With fewer machines, more classes are alike.
         let mut usable: Vec<Vec<usize>> = vec![Vec::new(); needs.len()];
         for (machine, (offer, _)) in kept.iter().enumerate() {
-            work.spend(served[*offer].len())?;
-            served[*offer].iter().for_each(|&class| usable[class].push(machine));
+            let row = served.row(*offer);
+            work.spend(members(row))?;
+            offer_set::iter(row).for_each(|class| usable[class].push(machine));
         }
         let counts = merged.values().map(|count| *count as f64);
         let classes = merge_alike(needs, usable, counts);
@@ -127,10 +131,38 @@ impl Model {
 
 /// What makes two demands the same but for their number.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Shape {
+struct Shape<'a> {
     requests: Vec<i64>,
     exclusive: Vec<u32>,
-    offers: Vec<u32>,
+    /// Long lists, mostly as they were handed in.
+    offers: Cow<'a, [u32]>,
+}
+
+/// Which classes each offering can hold: a row of bits per offering, because with thousands of offerings and hundreds of
+/// classes lists of numbers would be the largest thing in memory.
+struct Served {
+    words: usize,
+    bits: Vec<u64>,
+}
+
+impl Served {
+    fn new(offers: usize, classes: usize) -> Self {
+        let words = offer_set::words(classes);
+        Served { words, bits: vec![0; words * offers] }
+    }
+
+    fn row(&self, offer: usize) -> &[u64] {
+        &self.bits[offer * self.words..][..self.words]
+    }
+
+    fn row_mut(&mut self, offer: usize) -> &mut [u64] {
+        &mut self.bits[offer * self.words..][..self.words]
+    }
+}
+
+/// How many bits of a row are set.
+fn members(row: &[u64]) -> usize {
+    row.iter().map(|word| word.count_ones() as usize).sum()
 }
 
 /// A demand as it was handed in, but for its number: requests, exclusive groups, offerings.
@@ -142,7 +174,11 @@ type Mixture = Vec<(usize, u64)>;
 /// Demands that need something and can be placed, equal ones merged, with only the offerings that hold one pod.
 ///
 /// A demand that takes nothing, or may use a free offering, costs nothing and is left out.
-fn merge_equal(demands: &[Demand], offers: &[Offer], work: &mut Work) -> Option<BTreeMap<Shape, u64>> {
+fn merge_equal<'a>(
+    demands: &'a [Demand],
+    offers: &[Offer],
+    work: &mut Work,
+) -> Option<BTreeMap<Shape<'a>, u64>> {
     // First as they are, because to look at every offering of every demand is the larger part of the work.
     let mut written: BTreeMap<Written<'_>, u64> = BTreeMap::new();
     for demand in demands.iter().filter(|demand| demand.count > 0) {
@@ -150,16 +186,18 @@ fn merge_equal(demands: &[Demand], offers: &[Offer], work: &mut Work) -> Option<
         let count = written.entry((&demand.requests, &demand.exclusive, &demand.offers)).or_default();
         *count = count.saturating_add(demand.count);
     }
-    let mut merged: BTreeMap<Shape, u64> = BTreeMap::new();
+    let mut merged: BTreeMap<Shape<'a>, u64> = BTreeMap::new();
     for ((requests, exclusive, allowed), number) in written {
         work.spend(allowed.len() * requests.len().max(1))?;
-        let mut usable: Vec<u32> = allowed
-            .iter()
-            .copied()
-            .filter(|&offer| holds_one(requests, offers.get(offer as usize)))
-            .collect();
-        usable.sort_unstable();
-        usable.dedup();
+        let holds = |offer: &u32| holds_one(requests, offers.get(*offer as usize));
+        let usable = if allowed.is_sorted_by(|a, b| a < b) && allowed.iter().all(holds) {
+            Cow::Borrowed(allowed)
+        } else {
+            let mut usable: Vec<u32> = allowed.iter().copied().filter(holds).collect();
+            usable.sort_unstable();
+            usable.dedup();
+            Cow::Owned(usable)
+        };
         let free = usable.iter().any(|&offer| offers[offer as usize].price_nano_usd <= 0);
         let idle = exclusive.is_empty() && requests.iter().all(|request| *request <= 0);
         if usable.is_empty() || free || idle {
@@ -191,60 +229,63 @@ fn holds_one(requests: &[i64], offer: Option<&Offer>) -> bool {
 /// the same demands and costs no more per unit of any lane those use. Instead of such an offering, a fraction or a
 /// multiple of the other at the same price holds the same pods.
 fn undominated(
-    served: &[Vec<usize>],
+    served: &Served,
     needs: &[Vec<(usize, f64)>],
     rates: impl Fn(usize) -> Vec<f64>,
     lanes: usize,
     work: &mut Work,
 ) -> Option<Vec<(usize, Vec<f64>)>> {
-    let words = needs.len().div_ceil(64);
     let mut largest = vec![0.0f64; lanes];
     needs.iter().flatten().for_each(|&(lane, request)| largest[lane] = largest[lane].max(request));
 
     struct Candidate {
         offer: usize,
         rate: Vec<f64>,
+        /// How many demands it serves.
+        serves: usize,
         /// Lanes the demands it serves take something of.
-        used: Vec<usize>,
+        used: Rc<[usize]>,
         /// A sum of the rates, each weighed alike for all candidates.
         dear: f64,
     }
-    let mut used_by: BTreeMap<&[usize], Vec<usize>> = BTreeMap::new();
+    let mut used_by: BTreeMap<&[u64], Rc<[usize]>> = BTreeMap::new();
     let mut candidates: Vec<Candidate> = Vec::new();
-    for (offer, classes) in served.iter().enumerate().filter(|(_, classes)| !classes.is_empty()) {
-        work.spend(classes.len() + lanes)?;
-        let used = used_by.entry(classes).or_insert_with(|| {
+    for offer in 0..served.bits.len() / served.words.max(1) {
+        let row = served.row(offer);
+        let serves = members(row);
+        if serves == 0 {
+            continue;
+        }
+        work.spend(serves + lanes)?;
+        let used = used_by.entry(row).or_insert_with(|| {
             let mut used: Vec<usize> =
-                classes.iter().flat_map(|&class| needs[class].iter().map(|(lane, _)| *lane)).collect();
+                offer_set::iter(row).flat_map(|class| needs[class].iter().map(|(lane, _)| *lane)).collect();
             used.sort_unstable();
             used.dedup();
-            used
+            used.into()
         });
         let rate = rates(offer);
         let dear = used.iter().map(|&lane| rate[lane] * largest[lane]).sum();
-        candidates.push(Candidate { offer, rate, used: used.clone(), dear });
+        candidates.push(Candidate { offer, rate, serves, used: used.clone(), dear });
     }
     // What beats an offering serves more, or serves the same and is cheaper in sum: it comes first.
     candidates.sort_by(|a, b| {
-        let by_service = served[b.offer].len().cmp(&served[a.offer].len());
+        let by_service = b.serves.cmp(&a.serves);
         by_service.then(a.dear.total_cmp(&b.dear)).then(a.offer.cmp(&b.offer))
     });
-    let mut kept: Vec<(Candidate, Vec<u64>)> = Vec::new();
+    let mut kept: Vec<Candidate> = Vec::new();
     for candidate in candidates {
-        let mut set = vec![0u64; words];
-        for &class in &served[candidate.offer] {
-            set[class / 64] |= 1 << (class % 64);
-        }
-        work.spend(4 * kept.len() + words)?;
-        let dominated = kept.iter().any(|(other, other_set)| {
+        let set = served.row(candidate.offer);
+        work.spend(4 * kept.len() + served.words)?;
+        let dominated = kept.iter().any(|other| {
             candidate.used.iter().all(|&lane| other.rate[lane] <= candidate.rate[lane])
-                && set.iter().zip(other_set).all(|(mine, theirs)| mine & !theirs == 0)
+                && set.iter().zip(served.row(other.offer)).all(|(mine, theirs)| mine & !theirs == 0)
         });
         if !dominated {
-            kept.push((candidate, set));
+            kept.push(candidate);
         }
     }
-    Some(kept.into_iter().map(|(candidate, _)| (candidate.offer, candidate.rate)).collect())
+    Some(kept.into_iter().map(|candidate| (candidate.offer, candidate.rate)).collect())
 }
 
 /// Classes that may use the same machines and ask for the same mixture are one, counted in pods of the first. Where

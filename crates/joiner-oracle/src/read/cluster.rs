@@ -11,7 +11,15 @@ use crate::world::{InstanceType, Node, Pool, Taint};
 
 const POOL: &str = "karpenter.sh/nodepool";
 
-/// A pool; `None` for one being deleted or not ready.
+/// Whether a pool says that it is not ready.
+pub(super) fn is_unready(object: &Value) -> Result<bool, String> {
+    let unready = |condition: &Value| {
+        text(condition, &["type"]) == Some("Ready") && text(condition, &["status"]) == Some("False")
+    };
+    Ok(list(object, &["status", "conditions"])?.iter().any(unready))
+}
+
+/// A pool; `None` for one being deleted.
 pub(super) fn pool(object: &Value) -> Result<Option<Pool>, String> {
     let name = required(object, &["metadata", "name"])?.to_owned();
     let version = text(object, &["apiVersion"]).unwrap_or_default();
@@ -19,12 +27,6 @@ pub(super) fn pool(object: &Value) -> Result<Option<Pool>, String> {
         return Err(format!("`apiVersion` must be `karpenter.sh/v1`, not `{version}`"));
     }
     if at(object, &["metadata", "deletionTimestamp"]).is_some() {
-        return Ok(None);
-    }
-    let unready = |condition: &Value| {
-        text(condition, &["type"]) == Some("Ready") && text(condition, &["status"]) == Some("False")
-    };
-    if list(object, &["status", "conditions"])?.iter().any(unready) {
         return Ok(None);
     }
     let template =

@@ -160,10 +160,11 @@ pub fn claim(value: Value) -> NodeClaim {
 /// A type with `cpu` cores, offered in two zones on demand.
 pub fn instance_type(name: &str, cpu: i64, price: f64) -> InstanceType {
     let offering = |zone: &str, price: f64| Offering {
-        requirements: vec![
+        requirements: [
             TypeRequirement::one_of(ZONE, [zone]),
             TypeRequirement::one_of("karpenter.sh/capacity-type", ["on-demand"]),
-        ],
+        ]
+        .into(),
         price,
         available: true,
         reservation: None,
@@ -185,7 +186,8 @@ pub fn instance_type(name: &str, cpu: i64, price: f64) -> InstanceType {
         overhead: Overhead {
             kube_reserved: [("cpu".to_owned(), Quantity::from_milli(100))].into(),
             ..Overhead::default()
-        },
+        }
+        .into(),
         volume_limits: Default::default(),
     }
 }

@@ -37,7 +37,9 @@ pub fn load(path: &std::path::Path) -> Result<joiner_provider_kwok::Catalogue, I
 /// The text of a file; `flag` is what the user named it with.
 fn text_of(source: &Source, flag: &str) -> Result<String, InputError> {
     let name = source.name();
-    let mut bytes = Vec::new();
+    // In one piece: a buffer that grows leaves its smaller selves behind.
+    let size = source.size_hint().min(FILE_BYTES_MAX) as usize;
+    let mut bytes = Vec::with_capacity(size + 1);
     source.open_for(flag)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| {
         InputError::of_file(&name, format!("it can't be read: {error}"), "check the file")
     })?;

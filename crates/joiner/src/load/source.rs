@@ -24,6 +24,14 @@ impl Source {
         }
     }
 
+    /// How many bytes it seems to have; 0 if that can't be told.
+    pub fn size_hint(&self) -> u64 {
+        match self {
+            Self::Stdin => 0,
+            Self::File(path) => std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+        }
+    }
+
     /// Opens it.
     pub fn open(&self) -> Result<Box<dyn Read>, InputError> {
         self.open_for("-f")

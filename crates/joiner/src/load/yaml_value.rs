@@ -4,6 +4,8 @@ use serde_json::Value;
 use serde_saphyr::Error;
 use serde_saphyr::budget::BudgetBreach;
 
+use super::plain_yaml;
+
 /// Maps, lists and scalars in a document: three bytes each fill the largest document there may be, real ones need ten times that.
 const PARTS_MAX: usize = 4_000_000;
 /// Parts that aliases may add: manifests repeat a few labels or a template with them, bombs everything.
@@ -13,6 +15,14 @@ const DEPTH_MAX: usize = 64;
 
 /// Reads a YAML document as a value.
 pub fn parse_yaml(text: &str) -> Result<Value, Error> {
+    match plain_yaml::read(text) {
+        Some(value) => Ok(value),
+        None => parse_any_yaml(text),
+    }
+}
+
+/// Reads a YAML document, however it is written.
+pub(super) fn parse_any_yaml(text: &str) -> Result<Value, Error> {
     // kubectl reads YAML 1.1: `0644` is octal.
     serde_saphyr::from_str_with_options(
         text,

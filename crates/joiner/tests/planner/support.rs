@@ -77,7 +77,7 @@ pub fn plan_files(arguments: &PlanArgs, catalogue: Option<Catalogue>) -> Result<
 
 fn finish(mut intake: Intake, arguments: &PlanArgs, catalogue: &Catalogue) -> Value {
     let mut notes = intake.finish_notes();
-    let (lowered, time) = intake.lower(catalogue);
+    let (lowered, time) = intake.lower(catalogue.clone());
     let snapshot = lowered.snapshot;
     let options = plan::options(arguments);
     let plan = decide::decide(&snapshot, &options);

@@ -99,14 +99,16 @@ fn move_to(instance_type: &mut InstanceType, zones: &[&str]) {
         .filter(|offering| offering.zone() == Some(ZONES[0]))
         .cloned()
         .collect();
-    let set_zones = |requirements: &mut Vec<TypeRequirement>, values: &[&str]| {
+    let set_zones = |requirements: &mut [TypeRequirement], values: &[&str]| {
         for requirement in requirements.iter_mut().filter(|requirement| requirement.key == ZONE_LABEL) {
             *requirement = TypeRequirement::one_of(ZONE_LABEL, values.iter().copied());
         }
     };
     let everywhere = zones.iter().flat_map(|zone| {
         in_first.iter().cloned().map(move |mut offering| {
-            set_zones(&mut offering.requirements, &[zone]);
+            let mut requirements = offering.requirements.to_vec();
+            set_zones(&mut requirements, &[zone]);
+            offering.requirements = requirements.into();
             offering
         })
     });

@@ -110,7 +110,7 @@ impl Shelf {
         };
         let mut keys: BTreeSet<&str> = BTreeSet::new();
         for of in &shelf.types {
-            let own = of.offerings.iter().flat_map(|offering| &offering.requirements);
+            let own = of.offerings.iter().flat_map(|offering| offering.requirements.iter());
             keys.extend(of.requirements.iter().chain(own).map(|requirement| requirement.key.as_str()));
         }
         for key in keys {

@@ -12,8 +12,10 @@ use crate::cli::{PlanArgs, PreferencePolicy, Validate};
 use crate::load::{self, Document, Documents, Object, Reading, SchedulerConfig, Source, read_object};
 use crate::report::InputError;
 
-/// Documents read before they are worked on: enough to keep threads busy, few enough to hold.
-const BATCH: usize = 512;
+/// Documents read before several threads work on them: enough to keep those busy, few enough to hold.
+const BATCH: usize = 64;
+/// Documents between two looks at whether there is progress to show.
+const PROGRESS: usize = 512;
 
 /// Takes manifests in.
 pub struct Intake {
@@ -66,13 +68,19 @@ impl Intake {
             threads => Some(rayon::ThreadPoolBuilder::new().num_threads(threads).build()?),
         };
         let progress = Progress::start();
-        let mut batch: Vec<Document> = Vec::with_capacity(BATCH);
+        // One thread takes each document as it comes: a value and its object are many times the size of their text.
+        let batch_size = if pool.is_some() { BATCH } else { 1 };
+        let mut batch: Vec<Document> = Vec::with_capacity(batch_size);
+        let mut count = 0;
         Documents::new(sources).for_each(&mut |document| {
             batch.push(document);
-            if batch.len() == BATCH {
+            if batch.len() == batch_size {
                 self.digest(&names, &batch, pool.as_ref())?;
-                progress.more(batch.len());
                 batch.clear();
+            }
+            count += 1;
+            if count % PROGRESS == 0 {
+                progress.more(PROGRESS);
             }
             Ok(())
         })?;
@@ -220,9 +228,9 @@ impl Intake {
     }
 
     /// The snapshot, and the time spent lowering (reading not included).
-    pub fn lower(mut self, catalogue: &joiner_provider_kwok::Catalogue) -> (Lowered, Duration) {
+    pub fn lower(mut self, catalogue: joiner_provider_kwok::Catalogue) -> (Lowered, Duration) {
         let start = Instant::now();
-        self.cluster.add_catalogue(None, &catalogue.types, &catalogue.well_known);
+        self.cluster.add_catalogue(None, catalogue.types, &catalogue.well_known);
         let lowered = self.cluster.finish();
         (lowered, self.lowering + start.elapsed())
     }

@@ -45,7 +45,7 @@ pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     for note in &catalogue.notes {
         writeln!(streams.err, "note: {note}")?;
     }
-    let (lowered, mut solve_time) = intake.lower(&catalogue);
+    let (lowered, mut solve_time) = intake.lower(catalogue);
     for note in &lowered.notes {
         writeln!(streams.err, "note: {note}")?;
     }

@@ -127,7 +127,7 @@ fn side(
     streams: &mut Streams,
 ) -> anyhow::Result<Side> {
     let mut notes = intake.finish_notes();
-    let (lowered, _) = intake.lower(catalogue);
+    let (lowered, _) = intake.lower(catalogue.clone());
     notes.extend(catalogue.notes.iter().cloned());
     notes.extend(lowered.notes);
     for note in notes {
