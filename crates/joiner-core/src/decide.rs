@@ -46,7 +46,7 @@ impl Default for Options {
             node_charge_nano_usd: None,
             packing_work: PackingWork::default(),
             seed: 0,
-            preference_premium: 0.1,
+            preference_premium: 0.03,
             max_types: 60,
             type_premium: 0.5,
         }
@@ -74,7 +74,7 @@ pub struct PackingWork {
 
 impl Default for PackingWork {
     fn default() -> Self {
-        Self { base: 4_000_000, per_pod: 2_000 }
+        Self { base: 5_000_000, per_pod: 3_000 }
     }
 }
 

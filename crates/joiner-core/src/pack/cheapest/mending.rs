@@ -12,6 +12,10 @@ use crate::pack::scratch::Scratch;
 const WORTH_A_LOOK: f64 = 0.8;
 /// The most machines taken back at once.
 const MOST_AT_ONCE: u64 = 7;
+/// What a round costs besides filling machines.
+const ROUND: u64 = 400;
+/// Rounds without success after which nothing more is expected.
+const PATIENCE: u32 = 300;
 
 /// Mends until the work is used up.
 pub(super) fn mend(
@@ -24,10 +28,12 @@ pub(super) fn mend(
     let good = good_bins(filler, scratch);
     let mut draw = Draw(0x9e37_79b9_7f4a_7c15 ^ (scratch.options.seed << 1));
     let mut round = 0u64;
+    let mut in_vain = 0;
     let mut wasted = waste(filler, bought);
-    while filler.work < until && bought.len() > 1 {
+    while filler.work < until && in_vain < PATIENCE && bought.len() > 1 {
         round += 1;
-        let before = filler.work;
+        in_vain += 1;
+        filler.work += ROUND + filler.task.kinds.len() as u64 / 8;
         let chosen = choose(&wasted, &mut draw, round);
         let mut stock = Stock::none(filler.task);
         let mut paid = 0.0;
@@ -49,9 +55,9 @@ pub(super) fn mend(
             bought.extend(new);
             *budget = left;
             wasted = waste(filler, bought);
+            filler.work += 4 * bought.len() as u64;
+            in_vain = 0;
         }
-        // Whatever a round costs, it costs something.
-        filler.work += u64::from(filler.work == before);
     }
 }
 
