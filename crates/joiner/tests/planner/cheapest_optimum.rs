@@ -1,0 +1,106 @@
+//! The cheapest packing against the optimum of small worlds, on a part of the AWS catalogue: price and charges together.
+
+use joiner_oracle::exact::{self, Theme, drawn};
+use joiner_oracle::world::World;
+use serde_json::Value;
+
+use crate::oracle::seeds;
+use crate::support;
+
+fn catalogue() -> Vec<Value> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/data/aws-us-west-2.json");
+    let text = std::fs::read_to_string(path).expect("the AWS list is there");
+    let all: Vec<Value> = serde_json::from_str(&text).expect("the AWS list is JSON");
+    // Families of general use, no larger than any drawn world needs.
+    let wanted = |entry: &Value| {
+        let name = entry["name"].as_str().expect("a name");
+        let general = name.starts_with(['c', 'm', 'r']) && name.as_bytes()[1].is_ascii_digit();
+        general && !["metal", "12x", "16x", "18x", "24x", "32x", "48x"].iter().any(|size| name.contains(size))
+    };
+    all.into_iter().filter(wanted).collect()
+}
+
+/// How far above the optimum plans are.
+#[derive(Debug, Default)]
+struct Gaps {
+    worlds: usize,
+    refused: usize,
+    sum: f64,
+    worst: (f64, String),
+}
+
+impl Gaps {
+    fn mean(&self) -> f64 {
+        self.sum / self.worlds as f64
+    }
+}
+
+fn gaps(theme: Theme, catalogue: &[Value], seeds: std::ops::Range<u64>, charged: bool) -> Gaps {
+    let mut gaps = Gaps::default();
+    for seed in seeds {
+        let drawn = drawn(seed, theme, catalogue);
+        let world = World::from_manifests(&drawn.manifests, &drawn.types).expect("drawn worlds are valid");
+        let charge = if charged { exact::default_charge(&world) } else { 0.0 };
+        let mut options = vec!["--packing=cheapest", "--no-lower-bound"];
+        if !charged {
+            options.push("--node-charge=0");
+        }
+        let plan = support::plan(&drawn.manifests, &drawn.types, &options).expect("drawn worlds are valid");
+        let violations = joiner_oracle::checker::check(&world, &plan);
+        assert!(violations.is_empty(), "{theme:?} {seed}: {violations:?}");
+        let best = exact::optimum(&world, charge).expect("drawn worlds are covered");
+        let totals = &plan["totals"];
+        if totals["unschedulable"] != 0 {
+            // The optimum is of all pods.
+            gaps.refused += 1;
+            continue;
+        }
+        let best = best.unwrap_or_else(|| panic!("{theme:?} {seed}: placed, but there is no optimum"));
+        let nodes = totals["newNodes"].as_f64().expect("a number");
+        let cost = totals["pricePerHour"].as_f64().expect("a price") + charge * nodes;
+        let gap = cost / best - 1.0;
+        assert!(gap > -1e-6, "{theme:?} {seed}: ${cost} beats the optimum ${best}");
+        gaps.worlds += 1;
+        gaps.sum += gap;
+        if gap > gaps.worst.0 {
+            gaps.worst = (gap, format!("seed {seed}: ${cost:.5} where ${best:.5} is possible"));
+        }
+    }
+    gaps
+}
+
+/// Themes with what is demanded of them: the mean gap and the worst.
+const DEMANDS: [(Theme, f64, f64); 6] = [
+    (Theme::Sizes, 0.01, 0.05),
+    (Theme::Access, 0.01, 0.05),
+    (Theme::Hosts, 0.01, 0.05),
+    (Theme::Company, 0.01, 0.05),
+    (Theme::Zones, 0.01, 0.05),
+    (Theme::Mixed, 0.01, 0.05),
+];
+
+#[test]
+fn small_plans_are_near_the_optimum() {
+    let catalogue = catalogue();
+    let mut failures = Vec::new();
+    for (theme, mean, worst) in DEMANDS {
+        for charged in [true, false] {
+            let gaps = gaps(theme, &catalogue, seeds(0..60), charged);
+            let line = format!(
+                "{theme:?}, {}: {} worlds, mean {:.3} %, worst {:.2} % ({}), {} with pods refused",
+                if charged { "usual charge" } else { "no charge" },
+                gaps.worlds,
+                100.0 * gaps.mean(),
+                100.0 * gaps.worst.0,
+                gaps.worst.1,
+                gaps.refused,
+            );
+            eprintln!("{line}");
+            assert!(gaps.worlds >= 2 * gaps.refused, "{line}");
+            if gaps.mean() > mean || gaps.worst.0 > worst {
+                failures.push(line);
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
