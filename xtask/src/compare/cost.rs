@@ -16,8 +16,8 @@ use crate::inputs::{self, families};
 
 /// Where the report is kept.
 const REPORT: &str = "docs/reference/cost-comparison.md";
-/// The family of the recorded trace.
-pub const TRACE: &str = "openb";
+/// Recorded inputs that are compared as well: a trace, and sizes at which time matters. Each is a family of its own.
+pub const RECORDED: [&str; 3] = ["openb", "mix-5k-aws", "services-10k"];
 
 /// Both programs on one scenario.
 pub struct Trial {
@@ -84,12 +84,12 @@ pub fn run(args: &Args, root: &Path) -> Result<()> {
             }
         }
     }
-    if !args.quick && wanted(TRACE) {
+    for name in RECORDED.into_iter().filter(|name| !args.quick && wanted(name)) {
         let directory = args.inputs.clone().unwrap_or_else(|| inputs::default_directory(root));
-        let recipe = inputs::RECIPES.iter().find(|recipe| recipe.name == TRACE);
-        let recipe = recipe.context("there is no recipe of the trace")?;
+        let recipe = inputs::RECIPES.iter().find(|recipe| recipe.name == name);
+        let recipe = recipe.with_context(|| format!("there is no recipe of `{name}`"))?;
         super::write_missing(&[recipe], &directory, root)?;
-        trials.push(bench.trial(TRACE, TRACE.to_owned(), &directory.join(TRACE))?);
+        trials.push(bench.trial(name, name.to_owned(), &directory.join(name))?);
     }
     if trials.is_empty() {
         bail!("no scenario's name contains `{}`", args.only.join("` or `"));

@@ -1,6 +1,6 @@
 //! The report of the cost comparison: a table by family for the terminal, and the page with every scenario.
 
-use super::cost::{TRACE, Trial};
+use super::cost::{RECORDED, Trial};
 use super::one_more_type::Addition;
 use crate::inputs::families::Family;
 
@@ -49,7 +49,7 @@ impl Report<'_> {
     pub fn page(&self) -> String {
         let mut text = String::from(
             "# What plans cost\n\nJoiner's default packing and the original on the same files: six families of generated workloads on AWS \
-             types and prices, and\nthe trace of a GPU cluster. `cargo xtask compare --cost --write` measures again and writes this page; `--check` fails where\n\
+             types and prices, and\nrecorded inputs (the trace of a GPU cluster, the original's benchmark mix, 150 services). `cargo xtask compare --cost --write` measures again and writes this page; `--check` fails where\n\
              joiner breaks a rule or pays more than the original.\n\n\
              - **comparable**: the checker finds nothing wrong with the original's plan, and it leaves no pod out that joiner places. Prices and nodes are\n  \
              compared only there: a plan that breaks a rule may be cheap for that reason.\n\
@@ -83,7 +83,7 @@ impl Report<'_> {
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
-        let names = Family::ALL.iter().map(|family| family.name()).chain([TRACE]);
+        let names = Family::ALL.iter().map(|family| family.name()).chain(RECORDED);
         let mut rows = vec![HEADINGS.map(str::to_owned).to_vec()];
         for name in names {
             let of: Vec<&Trial> = self.trials.iter().filter(|trial| trial.family == name).collect();
@@ -130,14 +130,17 @@ impl Report<'_> {
             }
             let dearer: Vec<f64> = of.iter().copied().filter(|by| *by > 1e-9).collect();
             let cheaper = of.iter().filter(|by| **by < -1e-9).count();
-            let mean = dearer.iter().sum::<f64>() / dearer.len().max(1) as f64;
-            let worst = dearer.iter().copied().fold(0.0, f64::max);
+            let by = if dearer.is_empty() {
+                String::new()
+            } else {
+                let mean = dearer.iter().sum::<f64>() / dearer.len() as f64;
+                let worst = dearer.iter().copied().fold(0.0, f64::max);
+                format!(" (by {:.2} % on average, {:.2} % at worst)", 100.0 * mean, 100.0 * worst)
+            };
             text += &format!(
-                "- {what}: {} plans, {} dearer (by {:.2} % on average, {:.2} % at worst), {cheaper} cheaper, the others the same.\n",
+                "- {what}: {} plans, {} dearer{by}, {cheaper} cheaper, the others the same.\n",
                 of.len(),
                 dearer.len(),
-                100.0 * mean,
-                100.0 * worst,
             );
         }
         text
@@ -166,7 +169,7 @@ fn row(name: &str, trials: &[&Trial]) -> Vec<String> {
         there(|trial| trial.uncharged.nodes as f64 / trial.original.nodes as f64),
         match faster.as_slice() {
             [] => "–".to_owned(),
-            [least, ..] => format!("{:.0} ({least:.0})", faster[faster.len() / 2]),
+            [least, ..] => format!("{} ({})", factor(faster[faster.len() / 2]), factor(*least)),
         },
     ]
 }
@@ -177,6 +180,10 @@ fn price_ratio(trial: &Trial) -> f64 {
 
 fn times_faster(trial: &Trial) -> f64 {
     trial.original.solve_seconds / trial.usual.solve_seconds.max(1e-6)
+}
+
+fn factor(times: f64) -> String {
+    if times < 10.0 { format!("{times:.1}") } else { format!("{times:.0}") }
 }
 
 fn to_bound(measure: &super::measure::Measure) -> Option<f64> {
@@ -204,7 +211,7 @@ fn line(trial: &Trial) -> String {
         why.push(format!("leaves {} pods out", original.unschedulable - usual.unschedulable));
     }
     format!(
-        "| {} | {} | {:.3} | {} | {:.3} | {} | {} | {} | {:.3} | {} | {} | {} | {:.0} | {} |\n",
+        "| {} | {} | {:.3} | {} | {:.3} | {} | {} | {} | {:.3} | {} | {} | {} | {} | {} |\n",
         trial.name,
         usual.pods,
         original.price_per_hour,
@@ -217,7 +224,7 @@ fn line(trial: &Trial) -> String {
         ratio(uncharged.price_per_hour),
         uncharged.nodes,
         bound(uncharged),
-        times_faster(trial),
+        factor(times_faster(trial)),
         why.join(", "),
     )
 }

@@ -16,8 +16,11 @@ use crate::support;
 const QUICK: &str = "--effort=0.1";
 
 fn plan(generated: &Generated, extra: &[&str]) -> Value {
-    let mut options = vec!["--packing=cheapest", "--no-lower-bound"];
+    let mut options = vec!["--no-lower-bound"];
     options.extend(extra);
+    if !extra.iter().any(|word| word.starts_with("--packing")) {
+        options.push("--packing=cheapest");
+    }
     support::plan(&generated.manifests, &generated.types, &options).expect("generated clusters are valid")
 }
 
@@ -132,8 +135,8 @@ fn no_effort_is_still_no_dearer_than_the_original() {
 #[test]
 fn work_stays_within_its_budget() {
     let mut searched = 0;
-    for seed in 0..150 {
-        let generated = cluster(seed, if seed % 10 == 0 { Size::Large } else { Size::Small });
+    for seed in 0..60 {
+        let generated = cluster(seed, if seed % 15 == 0 { Size::Large } else { Size::Small });
         // A charge that is given is never raised, so the pods are divided anew once.
         let work = |effort: &str, packing: &str| {
             let plan =
@@ -144,7 +147,7 @@ fn work_stays_within_its_budget() {
         // Without a budget there is one round of buying and one look at every bin.
         let (one_round, _) = work("--effort=0", "--packing=cheapest");
         let one_round = one_round - original;
-        for factor in [0.02, 0.2, 1.0] {
+        for factor in [0.02, 0.3] {
             let (spent, pods) = work(&format!("--effort={factor}"), "--packing=cheapest");
             let spent = spent - original;
             let budget = PackingWork::default().times(factor).of(pods);
@@ -155,7 +158,7 @@ fn work_stays_within_its_budget() {
             searched += u64::from(spent > one_round);
         }
     }
-    assert!(searched > 100, "only {searched} searches");
+    assert!(searched > 40, "only {searched} searches");
 }
 
 /// The lowest price of a type, whatever the zone.

@@ -160,3 +160,14 @@ pub(crate) fn price(scratch: &Scratch, machines: &[Machine]) -> i64 {
     };
     machines.iter().fold(0i64, |sum, machine| sum.saturating_add(one(machine)))
 }
+
+/// Holds machines that stayed as the original's strategy made them to the same lists of types as the others. What holds a reservation launches into it.
+pub(crate) fn shorten_lists(scratch: &mut Scratch) {
+    for at in 0..scratch.machines.len() {
+        if scratch.machines[at].reservations.is_empty() {
+            let machine = &scratch.machines[at];
+            let kept = settle::interchangeable(scratch, machine, &machine.offers);
+            scratch.machines[at].offers = kept.into();
+        }
+    }
+}
