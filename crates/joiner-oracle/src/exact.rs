@@ -30,16 +30,19 @@ pub const MOST_PODS: usize = 12;
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// The lowest price of all pods' machines with `charge` added per machine, in dollars per hour; `Ok(None)` if some pod can't be placed.
-pub fn optimum(world: &World, charge: f64) -> Result<Option<f64>, String> {
+/// The lowest price of all pods' machines with `charge` added per machine, in dollars per hour, of plans with `most` machines or fewer;
+/// `Ok(None)` if there is none.
+pub fn optimum(world: &World, charge: f64, most: usize) -> Result<Option<f64>, String> {
     supported(world)?;
     let pods: Vec<&Pod> = world.pods.iter().collect();
+    let most = most.min(pods.len());
     let offers = offers(world)?;
     let zones: Vec<String> =
         offers.iter().map(|offer| offer.zone.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-    let by_zone: Vec<Vec<f64>> = zones
+    // Per zone, number of machines and set of pods.
+    let by_zone: Vec<Vec<Vec<f64>>> = zones
         .iter()
-        .map(|zone| cuts(&machines(&pods, offers.iter().filter(|offer| offer.zone == *zone), charge)))
+        .map(|zone| cuts(&machines(&pods, offers.iter().filter(|offer| offer.zone == *zone), charge), most))
         .collect();
     let rules = ZoneRules::new(world, &pods, &offers, &zones);
     let mut least = f64::INFINITY;
@@ -49,9 +52,10 @@ pub fn optimum(world: &World, charge: f64) -> Result<Option<f64>, String> {
         for (pod, zone) in given.iter().enumerate() {
             sets[*zone] |= 1 << pod;
         }
-        let cost: f64 = sets.iter().zip(&by_zone).map(|(set, costs)| costs[*set]).sum();
-        if cost < least && rules.kept(&given) {
-            least = cost;
+        // As many machines as there are pods in every zone: no plan of these zones costs less.
+        let unlimited: f64 = sets.iter().zip(&by_zone).map(|(set, costs)| costs[most][*set]).sum();
+        if unlimited < least && rules.kept(&given) {
+            least = least.min(shared_out(&by_zone, &sets, most));
         }
         // The next way to give pods to zones, counting up.
         let Some(at) = given.iter().position(|zone| zone + 1 < zones.len()) else { break };
@@ -59,6 +63,16 @@ pub fn optimum(world: &World, charge: f64) -> Result<Option<f64>, String> {
         given[..at].fill(0);
     }
     Ok(least.is_finite().then_some(least))
+}
+
+/// The lowest cost of all zones with so many machines to share out among them.
+fn shared_out(by_zone: &[Vec<Vec<f64>>], sets: &[usize], machines: usize) -> f64 {
+    let Some(((first, others), (set, sets))) = by_zone.split_first().zip(sets.split_first()) else {
+        return 0.0;
+    };
+    (0..=machines)
+        .map(|here| first[here][*set] + shared_out(others, sets, machines - here))
+        .fold(f64::INFINITY, f64::min)
 }
 
 /// What a node is charged with by default: 0.4 CPUs where a CPU costs least.
@@ -319,24 +333,29 @@ fn clash(a: &Port, b: &Port) -> bool {
         && (any(&a.host_ip) || any(&b.host_ip) || a.host_ip == b.host_ip)
 }
 
-/// For every set of pods the cheapest way to cut it into machines.
-fn cuts(machines: &[f64]) -> Vec<f64> {
-    let mut least = vec![f64::INFINITY; machines.len()];
-    least[0] = 0.0;
-    for set in 1..machines.len() {
-        // The lowest pod is on some machine, with some of the others.
-        let first = set & set.wrapping_neg();
-        let others = set ^ first;
-        let mut with = others;
-        loop {
-            least[set] = least[set].min(machines[with | first] + least[others ^ with]);
-            if with == 0 {
-                break;
+/// For every number of machines up to `most` and every set of pods, the cheapest way to cut the set into no more machines than that.
+fn cuts(machines: &[f64], most: usize) -> Vec<Vec<f64>> {
+    let mut none = vec![f64::INFINITY; machines.len()];
+    none[0] = 0.0;
+    let mut layers = vec![none];
+    for at in 1..=most {
+        let mut least = layers[at - 1].clone();
+        for set in 1..machines.len() {
+            // The lowest pod is on some machine, with some of the others.
+            let first = set & set.wrapping_neg();
+            let others = set ^ first;
+            let mut with = others;
+            loop {
+                least[set] = least[set].min(machines[with | first] + layers[at - 1][others ^ with]);
+                if with == 0 {
+                    break;
+                }
+                with = (with - 1) & others;
             }
-            with = (with - 1) & others;
         }
+        layers.push(least);
     }
-    least
+    layers
 }
 
 /// Rules about zones.

@@ -36,14 +36,18 @@ fn pods(app: &str, count: usize, cpu: &str, more: &Value) -> Vec<Value> {
         .collect()
 }
 
-fn best(pods: Vec<Vec<Value>>, types: &[Value], charge: f64) -> Option<f64> {
-    let mut manifests = vec![json!({
+fn pool() -> Value {
+    json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"},
         "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}}}},
-    })];
+    })
+}
+
+fn best(pods: Vec<Vec<Value>>, types: &[Value], charge: f64) -> Option<f64> {
+    let mut manifests = vec![pool()];
     manifests.extend(pods.into_iter().flatten());
     let world = World::from_manifests(&manifests, types).unwrap();
-    optimum(&world, charge).unwrap().map(|cost| (cost * 1e6).round() / 1e6)
+    optimum(&world, charge, MOST_PODS).unwrap().map(|cost| (cost * 1e6).round() / 1e6)
 }
 
 fn catalogue() -> Vec<Value> {
@@ -93,12 +97,23 @@ fn a_spread_over_zones_needs_machines_in_both() {
 fn what_is_not_covered_is_said() {
     let mut world = World::default();
     world.pods.resize(13, Pod::default());
-    assert!(optimum(&world, 0.0).unwrap_err().contains("so many pods"));
+    assert!(optimum(&world, 0.0, 1).unwrap_err().contains("so many pods"));
 }
 
 #[test]
 fn cuts_try_every_division() {
     // Sets {a}, {b}, {a,b}: apart 2 + 3, together 4.
-    assert_eq!(cuts(&[f64::INFINITY, 2.0, 3.0, 4.0])[3], 4.0);
-    assert_eq!(cuts(&[f64::INFINITY, 2.0, 3.0, 6.0])[3], 5.0);
+    assert_eq!(cuts(&[f64::INFINITY, 2.0, 3.0, 4.0], 2)[2][3], 4.0);
+    let dear_together = cuts(&[f64::INFINITY, 2.0, 3.0, 6.0], 2);
+    assert_eq!((dear_together[2][3], dear_together[1][3]), (5.0, 6.0));
+}
+
+#[test]
+fn fewer_machines_cost_more() {
+    let types = catalogue();
+    let mut manifests = vec![pool()];
+    manifests.extend(pods("x", 4, "900m", &json!({})));
+    let world = World::from_manifests(&manifests, &types).unwrap();
+    let cost = |most| optimum(&world, 0.0, most).unwrap();
+    assert_eq!((cost(4), cost(2), cost(1), cost(0)), (Some(2.0), Some(2.0), Some(2.2), None));
 }

@@ -25,6 +25,7 @@ fn catalogue() -> Vec<Value> {
 struct Gaps {
     worlds: usize,
     refused: usize,
+    placeable: usize,
     sum: f64,
     worst: (f64, String),
 }
@@ -38,9 +39,9 @@ impl Gaps {
 /// What a node is charged with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Charge {
-    /// The default; raised where a plan would have far more nodes than the original's.
+    /// The default, with which a plan has at most 2.5 times the nodes of the original's.
     Usual,
-    /// As much as the default, but given: never raised.
+    /// As much as the default, but given: nodes are not counted.
     Given,
     /// Nothing.
     None,
@@ -50,6 +51,12 @@ fn gaps(theme: Theme, catalogue: &[Value], seeds: std::ops::Range<u64>, charged:
     let mut gaps = Gaps::default();
     for seed in seeds {
         let drawn = drawn(seed, theme, catalogue);
+        if let Ok(folder) = std::env::var("JOINER_DUMP") {
+            let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": drawn.manifests});
+            std::fs::write(format!("{folder}/{theme:?}-{seed}.json"), list.to_string()).expect("writable");
+            let types = Value::Array(drawn.types.clone()).to_string();
+            std::fs::write(format!("{folder}/{theme:?}-{seed}-types.json"), types).expect("writable");
+        }
         let world = World::from_manifests(&drawn.manifests, &drawn.types).expect("drawn worlds are valid");
         let usual = (exact::default_charge(&world) * 1e9).round() / 1e9;
         let charge = if charged == Charge::None { 0.0 } else { usual };
@@ -61,11 +68,16 @@ fn gaps(theme: Theme, catalogue: &[Value], seeds: std::ops::Range<u64>, charged:
         let plan = support::plan(&drawn.manifests, &drawn.types, &options).expect("drawn worlds are valid");
         let violations = joiner_oracle::checker::check(&world, &plan);
         assert!(violations.is_empty(), "{theme:?} {seed}: {violations:?}");
-        let best = exact::optimum(&world, charge).expect("drawn worlds are covered");
         let totals = &plan["totals"];
+        let most = match charged {
+            Charge::Usual => (totals["upstreamNewNodes"].as_f64().expect("a number") * 2.5) as usize,
+            _ => exact::MOST_PODS,
+        };
+        let best = exact::optimum(&world, charge, most).expect("drawn worlds are covered");
         if totals["unschedulable"] != 0 {
             // The optimum is of all pods.
             gaps.refused += 1;
+            gaps.placeable += usize::from(best.is_some());
             continue;
         }
         let best = best.unwrap_or_else(|| panic!("{theme:?} {seed}: placed, but there is no optimum"));
@@ -82,14 +94,15 @@ fn gaps(theme: Theme, catalogue: &[Value], seeds: std::ops::Range<u64>, charged:
     gaps
 }
 
-/// Themes with what is demanded of them: the mean gap and the worst.
+/// Themes with what is demanded of them: the mean gap and the worst. Only rules within a machine are decided by the price: for pods bound to zones the zone that
+/// the original's strategy chose is kept, and a pod that wants the company of others stays with the first of them. Either may cost.
 const DEMANDS: [(Theme, f64, f64); 6] = [
-    (Theme::Sizes, 0.01, 0.05),
-    (Theme::Access, 0.01, 0.05),
-    (Theme::Hosts, 0.01, 0.05),
-    (Theme::Company, 0.01, 0.05),
-    (Theme::Zones, 0.01, 0.05),
-    (Theme::Mixed, 0.01, 0.05),
+    (Theme::Sizes, 1e-6, 1e-6),
+    (Theme::Access, 1e-6, 1e-6),
+    (Theme::Hosts, 1e-6, 1e-6),
+    (Theme::Company, 0.005, 0.10),
+    (Theme::Zones, 0.01, 0.15),
+    (Theme::Mixed, 0.01, 0.35),
 ];
 
 #[test]
@@ -100,12 +113,13 @@ fn small_plans_are_near_the_optimum() {
         for charged in [Charge::Usual, Charge::Given, Charge::None] {
             let gaps = gaps(theme, &catalogue, seeds(0..60), charged);
             let line = format!(
-                "{theme:?}, charge {charged:?}: {} worlds, mean {:.3} %, worst {:.2} % ({}), {} with pods refused",
+                "{theme:?}, charge {charged:?}: {} worlds, mean {:.3} %, worst {:.2} % ({}), {} with pods refused, {} of them needlessly",
                 gaps.worlds,
                 100.0 * gaps.mean(),
                 100.0 * gaps.worst.0,
                 gaps.worst.1,
                 gaps.refused,
+                gaps.placeable,
             );
             eprintln!("{line}");
             assert!(gaps.worlds >= 2 * gaps.refused, "{line}");

@@ -43,11 +43,11 @@ pub(crate) fn improve(scratch: &mut Scratch, outcome: &mut Outcome, order: &[Pod
     let given = scratch.options.node_charge_nano_usd.is_some();
     let mut charge = charge_of(scratch.snapshot, scratch.options);
     let old = (price(scratch, &scratch.machines), scratch.machines.len());
+    let most = if given { usize::MAX } else { (old.1 as f64 * MOST_NODES) as usize };
     for raise in 0..=RAISES {
-        let Some(machines) = repack(scratch, &task, charge) else { return false };
+        let Some(machines) = repack(scratch, &task, charge, most) else { return false };
         let new = (price(scratch, &machines), machines.len());
-        let too_many = new.1 as f64 > old.1 as f64 * MOST_NODES;
-        if too_many && !given && raise < RAISES {
+        if new.1 > most && raise < RAISES {
             charge *= RAISE;
             continue;
         }
@@ -68,13 +68,14 @@ pub(crate) fn improve(scratch: &mut Scratch, outcome: &mut Outcome, order: &[Pod
     false
 }
 
-/// All machines of the run, divided anew at a charge per node; `None` if that can't be done within the limits.
-fn repack(scratch: &mut Scratch, task: &Task, charge: f64) -> Option<Vec<Machine>> {
+/// All machines of the run, divided anew at a charge per node, a handful of pods over `most` machines at most; `None` if that can't be
+/// done within the limits.
+fn repack(scratch: &mut Scratch, task: &Task, charge: f64, most: usize) -> Option<Vec<Machine>> {
     let bins = Bins::new(scratch, task, charge);
     let mut filler = Filler::new(task, &bins, buying::first_worths(task, &bins));
     let frozen: Vec<Machine> = task.frozen.iter().map(|at| scratch.machines[*at].clone()).collect();
     let limits = limits_left(scratch, &frozen);
-    let bought = match exact::best(&mut filler, scratch) {
+    let bought = match exact::best(&mut filler, scratch, most.saturating_sub(frozen.len())) {
         Some(bought) if keeps(&limits, &bins, &bought) => bought,
         _ => search(scratch, task, &mut filler, limits)?,
     };
