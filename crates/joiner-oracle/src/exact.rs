@@ -340,13 +340,13 @@ fn cuts(machines: &[f64], most: usize) -> Vec<Vec<f64>> {
     let mut layers = vec![none];
     for at in 1..=most {
         let mut least = layers[at - 1].clone();
-        for set in 1..machines.len() {
+        for (set, least) in least.iter_mut().enumerate().skip(1) {
             // The lowest pod is on some machine, with some of the others.
             let first = set & set.wrapping_neg();
             let others = set ^ first;
             let mut with = others;
             loop {
-                least[set] = least[set].min(machines[with | first] + layers[at - 1][others ^ with]);
+                *least = least.min(machines[with | first] + layers[at - 1][others ^ with]);
                 if with == 0 {
                     break;
                 }
