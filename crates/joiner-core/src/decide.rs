@@ -127,6 +127,7 @@ pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Optio
     if let Some((plainer, _)) = plainer {
         run = plainer;
     }
+    cheapest::shorten_lists(&mut run.scratch);
     Plan { preferences_would_cost, ..run.into_plan(Some(original)) }
 }
 

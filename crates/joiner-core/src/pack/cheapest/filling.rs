@@ -91,6 +91,8 @@ pub(super) struct Filler<'t> {
     pub bins: &'t Bins,
     /// Per shape: what one item is worth.
     pub worth: Vec<f64>,
+    /// What a machine costs beyond its price, nano-dollars per hour.
+    pub charge: f64,
     /// Shapes looked at: the work done.
     pub work: u64,
     /// How shares are measured; the fill worth most wins.
@@ -118,11 +120,12 @@ struct Candidate {
 }
 
 impl<'t> Filler<'t> {
-    pub fn new(task: &'t Task, bins: &'t Bins, worth: Vec<f64>) -> Self {
+    pub fn new(task: &'t Task, bins: &'t Bins, charge: f64, worth: Vec<f64>) -> Self {
         Self {
             task,
             bins,
             worth,
+            charge,
             work: 0,
             measures: THOROUGH,
             narrowed: HashMap::with_hasher(fixed_state()),
@@ -258,6 +261,11 @@ impl<'t> Filler<'t> {
             self.taken[*kind as usize] = 0;
         }
         fill
+    }
+
+    /// What a machine costs: what bins are compared by.
+    pub fn cost(&self, bin: usize) -> f64 {
+        self.bins.bins[bin].price as f64 + self.charge
     }
 
     /// The shape of a kind.
