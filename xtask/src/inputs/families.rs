@@ -146,7 +146,10 @@ impl Scenario {
             let own = json!({"app": app(workloads.len())});
             match self.family {
                 Family::Spread => spread_out(&mut workload, &own, draw),
-                Family::AntiAffinity => keep_apart(&mut workload, &own, workloads.len(), draw),
+                Family::AntiAffinity => {
+                    // The original's plans break affinity by zone as a rule: a third of the scenarios is enough.
+                    keep_apart(&mut workload, &own, workloads.len(), self.number.is_multiple_of(3), draw)
+                }
                 Family::Pools => choose_pool(&mut workload, draw),
                 Family::Gpu => accelerate(&mut workload, draw),
                 Family::Unconstrained | Family::Services => {}
@@ -313,17 +316,19 @@ fn spread_out(workload: &mut Workload, own: &Value, draw: &mut Draw) {
     workload.spec.insert("topologySpreadConstraints".into(), Value::Array(constraints));
 }
 
-fn keep_apart(workload: &mut Workload, own: &Value, number: usize, draw: &mut Draw) {
+fn keep_apart(workload: &mut Workload, own: &Value, number: usize, by_zone: bool, draw: &mut Draw) {
     let required = |term: Value| json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
     let affinity = match draw.below(10) {
         0..5 => json!({"podAntiAffinity": required(affinity_term(HOSTNAME, own))}),
         // There are four zones.
-        5 if workload.replicas <= 3 => json!({"podAntiAffinity": required(affinity_term(ZONE, own))}),
+        5 if by_zone && workload.replicas <= 3 => {
+            json!({"podAntiAffinity": required(affinity_term(ZONE, own))})
+        }
         6 if number > 0 => {
             let other = json!({"app": app(draw.below(number as u32) as usize)});
             json!({"podAntiAffinity": required(affinity_term(HOSTNAME, &other))})
         }
-        7 => json!({"podAffinity": required(affinity_term(ZONE, own))}),
+        7 if by_zone => json!({"podAffinity": required(affinity_term(ZONE, own))}),
         _ => return,
     };
     workload.spec.insert("affinity".into(), affinity);
