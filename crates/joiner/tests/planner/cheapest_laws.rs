@@ -31,8 +31,14 @@ fn decided(generated: &Generated, extra: &[&str]) -> Plan {
     intake.read_values("manifests", generated.manifests.iter().cloned()).expect("valid");
     let types = serde_json::to_string(&generated.types).expect("values can be written");
     let catalogue = Catalogue::from_text("types.json", &types).expect("valid");
-    let (lowered, _) = intake.lower(&catalogue);
+    let (lowered, _) = intake.lower(catalogue.clone());
     decide::decide(&lowered.snapshot, &joiner::commands::plan::options(&arguments))
+}
+
+/// Without overlays, which have prices of their own.
+fn at_list_prices(mut generated: Generated) -> Generated {
+    generated.manifests.retain(|object| object["kind"] != "NodeOverlay");
+    generated
 }
 
 /// Nano-dollars per hour.
@@ -48,7 +54,7 @@ fn new_nodes(plan: &Value) -> Vec<&Value> {
 fn half_the_prices_give_half_the_bill() {
     let mut bought = 0;
     for seed in 0..150 {
-        let generated = cluster(seed, Size::Small);
+        let generated = at_list_prices(cluster(seed, Size::Small));
         let mut halved = generated.clone();
         let types = halved.types.iter_mut();
         for offering in types.flat_map(|entry| entry["offerings"].as_array_mut().expect("offerings")) {
@@ -137,7 +143,7 @@ fn work_stays_within_its_budget() {
     let mut searched = 0;
     for seed in 0..60 {
         let generated = cluster(seed, if seed % 15 == 0 { Size::Large } else { Size::Small });
-        // A charge that is given is never raised, so the pods are divided anew once.
+        // Pods are divided anew twice at most: with what they prefer, and without.
         let work = |effort: &str, packing: &str| {
             let plan =
                 decided(&generated, &["--node-charge=0.01", "--preference-policy=Ignore", effort, packing]);
@@ -152,7 +158,7 @@ fn work_stays_within_its_budget() {
             let spent = spent - original;
             let budget = PackingWork::default().times(factor).of(pods);
             assert!(
-                spent <= budget + 2 * one_round,
+                spent <= 2 * (budget + one_round) + original,
                 "seed {seed}, effort {factor}: {spent} steps, budget {budget}, a round takes {one_round}"
             );
             searched += u64::from(spent > one_round);
@@ -173,7 +179,7 @@ fn lowest(generated: &Generated, name: &Value) -> f64 {
 fn lists_of_types_are_as_short_and_cheap_as_asked_for_and_keep_min_values() {
     let (mut listed, mut with_min_values) = (0, 0);
     for seed in 0..300 {
-        let generated = cluster(seed, Size::Small);
+        let generated = at_list_prices(cluster(seed, Size::Small));
         let world = World::from_manifests(&generated.manifests, &generated.types).expect("valid");
         let wants_values: Vec<&str> = world
             .pools

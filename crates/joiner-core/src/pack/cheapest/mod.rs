@@ -112,7 +112,8 @@ fn search(
         |round: &Option<Round>| round.as_ref().is_some_and(|best| best.bought.len() <= goal.most);
     for round in 0.. {
         let spent = in_vain >= PATIENCE || filler.work as f64 >= work as f64 * BUYING;
-        if round > 0 && spent && (few_enough(&best) || round >= ROUNDS_FOR_FEWER) {
+        let overspent = filler.work >= work.saturating_mul(2) || round >= ROUNDS_FOR_FEWER;
+        if round > 0 && spent && (few_enough(&best) || overspent) {
             break;
         }
         in_vain += 1;
