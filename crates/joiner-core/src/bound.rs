@@ -5,7 +5,7 @@
 //! ```text
 //! minimise  Σ_o price_o · y_o
 //! such that Σ_c x_co · request_cl ≤ allocatable_ol · y_o    for every offering o and lane l
-//!           Σ_{c in g} x_co       ≤ y_o                     for every offering o and exclusive group g
+//!           Σ_{c in g} x_co       ≤ most_g · y_o            for every offering o and group g that keeps apart on hosts
 //!           Σ_o x_co = count_c,   x, y ≥ 0                  over offerings that hold at least one such pod
 //! ```
 //!
@@ -39,8 +39,8 @@ pub struct Demand {
     pub requests: Vec<i64>,
     /// The offerings a pod may use, as indices into the list of offerings, ascending.
     pub offers: Vec<u32>,
-    /// Groups of which a machine holds at most one pod (required anti-affinity by host name).
-    pub exclusive: Vec<u32>,
+    /// Groups of which a machine holds only so many pods: one (required anti-affinity by host name), or a few (spread by host name).
+    pub apart: Vec<(u32, u32)>,
 }
 
 /// A machine that can be bought any number of times.
@@ -64,6 +64,18 @@ pub fn lower_bound(demands: &[Demand], offers: &[Offer], work_budget: u64) -> Op
         return Some(0.0);
     }
     Search::new(&model).run(&mut work).map(|dollars| dollars * (1.0 - SAFETY))
+}
+
+/// What one pod of each demand is worth by the shadow prices behind [`lower_bound`]: the least it costs at any offering when all prices
+/// are divided so that pods are worth most; infinite if no offering takes it. `None` if finding out would take more than `work_budget`.
+pub(crate) fn worths(demands: &[Demand], offers: &[Offer], work_budget: u64) -> Option<Vec<f64>> {
+    let mut work = Work { left: work_budget };
+    let model = Model::build(demands, offers, &mut work)?;
+    let mut search = Search::new(&model);
+    if !model.classes.is_empty() {
+        search.run(&mut work)?;
+    }
+    Some(demands.iter().map(|demand| search.worth_of(demand)).collect())
 }
 
 /// The result is lowered by this share, far above the round-off of adding up millions of terms.

@@ -8,7 +8,7 @@ use crate::bound::{self, Demand, Offer};
 use crate::explain::Reason;
 use crate::model::ids::*;
 use crate::model::resources::add_into;
-use crate::model::{Catalogue, FixedState, Operator, ResVec, Snapshot, fixed_state};
+use crate::model::{Catalogue, FixedState, GroupSpec, Operator, PodClass, ResVec, Snapshot, fixed_state};
 use crate::offer_set::{self, OfferSet};
 use crate::pack::scratch::{Machine, Scratch};
 use crate::pack::upstream::Outcome;
@@ -380,25 +380,10 @@ fn bound_with(scratch: &mut Scratch, plan: &Plan, work: u64, commitments: bool) 
             let all = offer_set::iter(&set).map(|offer| starts[pool_at] + offer);
             usable.extend(all.filter(|offer| !barred[*offer]).map(|offer| offer as u32));
         }
-        let exclusive = class
-            .anti_affinity
-            .iter()
-            .filter(|group| {
-                scratch.groups.by_host(snapshot, **group)
-                    && scratch
-                        .groups
-                        .selected(snapshot, &scratch.algebra, class.identity)
-                        .counted
-                        .contains(group)
-            })
-            .map(|group| group.0)
-            .collect();
-        let exclusive: Vec<u32> = exclusive;
+        let apart = kept_apart(scratch, class);
         // Many classes differ only in what a bound does not see; their lists of offerings are long.
         let alike = demands.iter_mut().find(|demand: &&mut Demand| {
-            demand.requests[..] == class.requests[..]
-                && demand.exclusive == exclusive
-                && demand.offers == usable
+            demand.requests[..] == class.requests[..] && demand.apart == apart && demand.offers == usable
         });
         match alike {
             Some(demand) => demand.count += count,
@@ -407,7 +392,7 @@ fn bound_with(scratch: &mut Scratch, plan: &Plan, work: u64, commitments: bool) 
                     count: *count,
                     requests: class.requests.to_vec(),
                     offers: usable,
-                    exclusive,
+                    apart,
                 });
             }
         }
@@ -425,4 +410,28 @@ impl Plan {
         add_into(&mut used, &machine.daemons);
         used
     }
+}
+
+/// The groups of which a machine holds only so many pods of this class, whatever is given up: those that it both keeps to and counts in.
+/// The last such pod on a host sees all the others.
+fn kept_apart(scratch: &mut Scratch, class: &PodClass) -> Vec<(u32, u32)> {
+    let snapshot = scratch.snapshot;
+    let selected = scratch.groups.selected(snapshot, &scratch.algebra, class.identity);
+    let mut apart = Vec::new();
+    for group in &selected.counted {
+        if !scratch.groups.by_host(snapshot, *group) {
+            continue;
+        }
+        let most = match snapshot.group(*group) {
+            GroupSpec::AntiAffinity { .. } if class.anti_affinity.contains(group) => 1,
+            GroupSpec::Spread { max_skew, .. }
+                if class.rungs.iter().all(|rung| rung.groups.contains(group)) =>
+            {
+                u32::try_from(*max_skew).unwrap_or(1).max(1)
+            }
+            _ => continue,
+        };
+        apart.push((group.0, most));
+    }
+    apart
 }

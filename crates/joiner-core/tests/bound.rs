@@ -12,7 +12,7 @@ fn offer(dollars: f64, allocatable: &[i64]) -> Offer {
 }
 
 fn demand(count: u64, requests: &[i64], offers: &[u32]) -> Demand {
-    Demand { count, requests: requests.to_vec(), offers: offers.to_vec(), exclusive: Vec::new() }
+    Demand { count, requests: requests.to_vec(), offers: offers.to_vec(), apart: Vec::new() }
 }
 
 #[track_caller]
@@ -87,16 +87,16 @@ fn lanes_of_unequal_length_count_as_zero() {
 #[test]
 fn an_exclusive_group_takes_a_machine_each() {
     let mut apart = demand(6, &[1], &[0]);
-    apart.exclusive = vec![7];
+    apart.apart = vec![(7, 1)];
     check(std::slice::from_ref(&apart), &[offer(1.0, &[100])], 6.0);
     // Others fit beside them for nothing.
     check(&[apart.clone(), demand(594, &[1], &[0])], &[offer(1.0, &[100])], 6.0);
     check(&[apart.clone(), demand(694, &[1], &[0])], &[offer(1.0, &[100])], 7.0);
     // Two groups do not mind each other; two classes of one group do.
     let mut other = apart.clone();
-    other.exclusive = vec![8];
+    other.apart = vec![(8, 1)];
     check(&[apart.clone(), other.clone()], &[offer(1.0, &[100])], 6.0);
-    other.exclusive = vec![7];
+    other.apart = vec![(7, 1)];
     other.requests = vec![2];
     check(&[apart.clone(), other], &[offer(1.0, &[100])], 12.0);
     // The smallest machine is best for pods that cannot share.
@@ -104,8 +104,17 @@ fn an_exclusive_group_takes_a_machine_each() {
 }
 
 #[test]
+fn a_group_of_which_a_machine_holds_a_few_takes_a_machine_for_each_few() {
+    let few = Demand { apart: vec![(7, 3)], ..demand(6, &[1], &[0]) };
+    check(std::slice::from_ref(&few), &[offer(1.0, &[100])], 2.0);
+    check(&[few.clone(), demand(194, &[1], &[0])], &[offer(1.0, &[100])], 2.0);
+    // The stricter of two rules counts.
+    check(&[Demand { apart: vec![(7, 3), (7, 2)], ..few }], &[offer(1.0, &[100])], 3.0);
+}
+
+#[test]
 fn an_exclusive_group_without_requests_still_takes_machines() {
-    let alone = Demand { count: 3, requests: vec![0], offers: vec![0, 1], exclusive: vec![1] };
+    let alone = Demand { count: 3, requests: vec![0], offers: vec![0, 1], apart: vec![(1, 1)] };
     check(&[alone], &[offer(1.0, &[4]), offer(0.5, &[1])], 1.5);
 }
 
@@ -138,7 +147,7 @@ fn an_offering_that_another_beats_per_dollar_changes_nothing() {
     // Not where the pods may not use it, and not where machines are needed for their number.
     let confined = [demand(10, &[1, 2], &[0]), demand(10, &[2, 1], &[0])];
     check(&confined, &[small.clone(), large.clone()], 7.5);
-    let apart = demands.map(|demand| Demand { exclusive: vec![1], ..demand });
+    let apart = demands.map(|demand| Demand { apart: vec![(1, 1)], ..demand });
     check(&apart, &[small, large], 20.0);
 }
 
@@ -186,7 +195,7 @@ fn machines_between_two_others_do_not_slow_it_down() {
             count: 3 + index as u64,
             requests: vec![100 + 61 * index, 3000 - 50 * index, 1],
             offers: (0..120).collect(),
-            exclusive: if index % 5 == 0 { vec![1] } else { Vec::new() },
+            apart: if index % 5 == 0 { vec![(1, 1)] } else { Vec::new() },
         })
         .collect();
     let few: Vec<u32> = (0..120).step_by(7).collect();
@@ -215,7 +224,7 @@ fn a_production_trace_has_its_known_floor() {
             count: fields[2] as u64,
             requests: vec![fields[0], fields[1], 1],
             offers,
-            exclusive: Vec::new(),
+            apart: Vec::new(),
         });
     }
     assert_eq!(demands.iter().map(|demand| demand.count).sum::<u64>(), 8152);
@@ -270,13 +279,17 @@ fn by_full_program(demands: &[Demand], offers: &[Offer]) -> f64 {
             row.push((bought[index], -(amount as f64)));
             problem.add_constraint(row, ComparisonOp::Le, 0.0);
         }
-        let mut groups: Vec<u32> = demands.iter().flat_map(|demand| demand.exclusive.clone()).collect();
+        let mut groups: Vec<u32> =
+            demands.iter().flat_map(|demand| demand.apart.iter().map(|(group, _)| *group)).collect();
         groups.sort_unstable();
         groups.dedup();
         for group in groups {
-            let members =
-                placed[index].iter().filter(|(class, _)| demands[*class].exclusive.contains(&group));
-            let mut row: Vec<(Variable, f64)> = members.map(|&(_, part)| (part, 1.0)).collect();
+            let share = |class: usize| {
+                let caps = demands[class].apart.iter().filter(|(own, _)| *own == group);
+                caps.map(|(_, most)| 1.0 / f64::from(*most)).fold(0.0, f64::max)
+            };
+            let members = placed[index].iter().map(|&(class, part)| (part, share(class)));
+            let mut row: Vec<(Variable, f64)> = members.filter(|(_, share)| *share > 0.0).collect();
             row.push((bought[index], -1.0));
             problem.add_constraint(row, ComparisonOp::Le, 0.0);
         }
@@ -305,12 +318,13 @@ fn fleet(shapes: u64, types: u64) -> (Vec<Demand>, Vec<Offer>) {
         .map(|index| {
             let cpu = 50 + next(4000) as i64;
             let offers = (0..types as u32).filter(|_| next(4) > 0).collect();
-            let exclusive = if next(8) == 0 { vec![(index % 3) as u32] } else { Vec::new() };
+            let apart =
+                if next(8) == 0 { vec![((index % 3) as u32, 1 + (index % 2) as u32)] } else { Vec::new() };
             Demand {
                 count: 1 + next(40),
                 requests: vec![cpu, cpu * (1 + next(12) as i64) / 2, 1],
                 offers,
-                exclusive,
+                apart,
             }
         })
         .collect();
@@ -333,11 +347,13 @@ fn any_offer() -> impl Strategy<Value = Offer> {
 
 fn any_demand(offers: u32) -> impl Strategy<Value = Demand> {
     let requests = prop::collection::vec(prop_oneof![2 => Just(0i64), 5 => 1i64..20], 3);
-    let exclusive = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(0u32..3, 1..3)];
-    (1u64..40, requests, prop::collection::btree_set(0..offers, 0..=offers as usize), exclusive).prop_map(
-        |(count, requests, offers, mut exclusive)| {
-            exclusive.dedup();
-            Demand { count, requests, offers: offers.into_iter().collect(), exclusive }
+    let apart = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec((0u32..3, 1u32..5), 1..3)];
+    (1u64..40, requests, prop::collection::btree_set(0..offers, 0..=offers as usize), apart).prop_map(
+        |(count, requests, offers, apart)| Demand {
+            count,
+            requests,
+            offers: offers.into_iter().collect(),
+            apart,
         },
     )
 }

@@ -134,7 +134,7 @@ impl Bench {
         broken.remove("totals");
         original.violations = Some(broken);
         let ours = |options: &[&str], what: &str| -> Result<Measure> {
-            let (mut measure, plan) = measure::run_joiner_with(&self.joiner, dir, options)?;
+            let (mut measure, plan) = measure::run_joiner(&self.joiner, dir, options)?;
             eprintln!("  {what} {}", measure.summary());
             measure.violations = Some(judge.violations(&plan));
             Ok(measure)

@@ -71,7 +71,7 @@ pub fn trials(joiner: &Path, directory: &Path, sources: &Sources, quick: bool) -
             fs::write(dir.join("types.json"), serde_json::to_string(&types)?)?;
             let charged = charge.to_string();
             let options = ["--packing", "cheapest", "--no-lower-bound", "--node-charge", &charged];
-            let (measure, _) = measure::run_joiner_with(joiner, &dir, &options)?;
+            let (measure, _) = measure::run_joiner(joiner, &dir, &options)?;
             Ok((measure.price_per_hour + charge * measure.nodes as f64, measure.unschedulable))
         };
         let (before, left_out) = cost(None)?;

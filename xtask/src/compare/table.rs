@@ -8,7 +8,7 @@ use super::measure::Measure;
 const BEGIN: &str = "<!-- compare:begin -->";
 const END: &str = "<!-- compare:end -->";
 
-const HEADINGS: [&str; 11] = [
+const SPEED: [&str; 10] = [
     "input",
     "pods",
     "types",
@@ -19,15 +19,33 @@ const HEADINGS: [&str; 11] = [
     "nodes: original / joiner",
     "$/h: original",
     "joiner",
-    "joiner / lower bound",
 ];
 
-/// Columns padded with blanks.
+const PRICE: [&str; 8] = [
+    "input",
+    "$/h: original",
+    "joiner",
+    "joiner / lower bound",
+    "nodes: original / joiner",
+    "time: original",
+    "joiner",
+    "memory: joiner",
+];
+
+/// Both tables, columns padded with blanks.
 pub fn plain(rows: &[Row]) -> String {
-    let cells: Vec<Vec<String>> =
-        std::iter::once(HEADINGS.map(str::to_owned).to_vec()).chain(rows.iter().map(cells)).collect();
+    format!(
+        "joiner --packing upstream\n{}\njoiner --packing cheapest\n{}",
+        padded(&SPEED, &speed(rows)),
+        padded(&PRICE, &price(rows))
+    )
+}
+
+fn padded(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let headings: Vec<String> = headings.iter().map(|heading| (*heading).to_owned()).collect();
+    let cells: Vec<&Vec<String>> = std::iter::once(&headings).chain(rows).collect();
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..HEADINGS.len()).map(width).collect();
+    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
     let mut text = String::new();
     for row in &cells {
         let mut line = String::new();
@@ -42,44 +60,85 @@ pub fn plain(rows: &[Row]) -> String {
     text
 }
 
-/// A Markdown table.
+/// Both tables in Markdown.
 pub fn markdown(rows: &[Row]) -> String {
-    let mut text = format!("| {} |\n|---{}|\n", HEADINGS.join(" | "), "|---:".repeat(HEADINGS.len() - 1));
+    format!(
+        "**How much faster**: the original's packing (`--packing upstream`).\n\n{}\n\
+         **How much cheaper**: joiner's own packing (`--packing cheapest`, the default).\n\n{}",
+        piped(&SPEED, &speed(rows)),
+        piped(&PRICE, &price(rows))
+    )
+}
+
+fn piped(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let mut text = format!("| {} |\n|---{}|\n", headings.join(" | "), "|---:".repeat(headings.len() - 1));
     for row in rows {
-        text += &format!("| {} |\n", cells(row).join(" | "));
+        text += &format!("| {} |\n", row.join(" | "));
     }
     text
 }
 
-fn cells(row: &Row) -> Vec<String> {
-    let (original, joiner) = (row.original.as_ref(), row.joiner.as_ref());
-    let show =
-        |measure: Option<&Measure>, text: &dyn Fn(&Measure) -> String| measure.map_or("–".into(), text);
-    let factor = |of: &dyn Fn(&Measure) -> f64| match (original, joiner) {
+fn speed(rows: &[Row]) -> Vec<Vec<String>> {
+    let cells = |row: &Row| {
+        let (original, joiner) = (row.original.as_ref(), row.joiner.as_ref());
+        vec![
+            row.input.to_owned(),
+            thousands(row.pods),
+            thousands(row.types),
+            show(original, &|m| seconds(m.solve_seconds)),
+            show(joiner, &|m| seconds(m.solve_seconds)) + &factor(original, joiner, &|m| m.solve_seconds),
+            show(original, &|m| megabytes(m.peak_rss_bytes)),
+            show(joiner, &|m| megabytes(m.peak_rss_bytes))
+                + &factor(original, joiner, &|m| m.peak_rss_bytes as f64),
+            format!("{} / {}", show(original, &node_count), show(joiner, &node_count)),
+            show(original, &|m| format!("{:.2}", m.price_per_hour)),
+            show(joiner, &|m| format!("{:.2}", m.price_per_hour)) + &price_ratio(original, joiner),
+        ]
+    };
+    rows.iter().map(cells).collect()
+}
+
+/// Rows where something is bought.
+fn price(rows: &[Row]) -> Vec<Vec<String>> {
+    let buys = |row: &&Row| row.cheapest.as_ref().is_some_and(|measure| measure.price_per_hour > 0.0);
+    let cells = |row: &Row| {
+        let (original, joiner) = (row.original.as_ref(), row.cheapest.as_ref());
+        let bound = joiner
+            .and_then(|m| m.lower_bound_per_hour.filter(|bound| *bound > 0.0).map(|b| m.price_per_hour / b));
+        vec![
+            row.input.to_owned(),
+            show(original, &|m| format!("{:.2}", m.price_per_hour)),
+            show(joiner, &|m| format!("{:.2}", m.price_per_hour)) + &price_ratio(original, joiner),
+            bound.map_or("–".into(), |ratio| format!("{ratio:.3}")),
+            format!("{} / {}", show(original, &node_count), show(joiner, &node_count)),
+            show(original, &|m| seconds(m.solve_seconds)),
+            show(joiner, &|m| seconds(m.solve_seconds)) + &factor(original, joiner, &|m| m.solve_seconds),
+            show(joiner, &|m| megabytes(m.peak_rss_bytes))
+                + &factor(original, joiner, &|m| m.peak_rss_bytes as f64),
+        ]
+    };
+    rows.iter().filter(buys).map(cells).collect()
+}
+
+fn show(measure: Option<&Measure>, text: &dyn Fn(&Measure) -> String) -> String {
+    measure.map_or("–".into(), text)
+}
+
+/// How many times less of something joiner needs.
+fn factor(original: Option<&Measure>, joiner: Option<&Measure>, of: &dyn Fn(&Measure) -> f64) -> String {
+    match (original, joiner) {
         (Some(a), Some(b)) if of(b) > 0.0 => format!(" ({}×)", significant(of(a) / of(b))),
         _ => String::new(),
-    };
-    let price_ratio = match (original, joiner) {
+    }
+}
+
+fn price_ratio(original: Option<&Measure>, joiner: Option<&Measure>) -> String {
+    match (original, joiner) {
         (Some(a), Some(b)) if a.price_per_hour > 0.0 => {
             format!(" ({:+.1} %)", percent_above(b.price_per_hour, a.price_per_hour))
         }
         _ => String::new(),
-    };
-    let bound = joiner
-        .and_then(|m| m.lower_bound_per_hour.filter(|bound| *bound > 0.0).map(|b| m.price_per_hour / b));
-    vec![
-        row.input.to_owned(),
-        thousands(row.pods),
-        thousands(row.types),
-        show(original, &|m| seconds(m.solve_seconds)),
-        show(joiner, &|m| seconds(m.solve_seconds)) + &factor(&|m| m.solve_seconds),
-        show(original, &|m| megabytes(m.peak_rss_bytes)),
-        show(joiner, &|m| megabytes(m.peak_rss_bytes)) + &factor(&|m| m.peak_rss_bytes as f64),
-        format!("{} / {}", show(original, &node_count), show(joiner, &node_count)),
-        show(original, &|m| format!("{:.2}", m.price_per_hour)),
-        show(joiner, &|m| format!("{:.2}", m.price_per_hour)) + &price_ratio,
-        bound.map_or("–".into(), |ratio| format!("{ratio:.3}")),
-    ]
+    }
 }
 
 fn node_count(measure: &Measure) -> String {
@@ -125,7 +184,8 @@ pub fn complaints(row: &Row) -> Vec<String> {
 
 /// Hard rules that joiner's plan breaks, as far as it was judged.
 pub fn broken_rules(row: &Row) -> Vec<String> {
-    let violations = row.joiner.iter().flat_map(|joiner| joiner.violations.iter().flatten());
+    let ours = row.joiner.iter().chain(&row.cheapest);
+    let violations = ours.flat_map(|joiner| joiner.violations.iter().flatten());
     violations
         .filter(|(rule, _)| *rule != "undecided")
         .map(|(rule, count)| format!("`{}`: rule `{rule}` broken {count} times", row.input))
@@ -209,20 +269,25 @@ mod tests {
             types: 400,
             existing_nodes: 0,
             original: Some(original),
+            cheapest: Some(Measure { price_per_hour: 7.5, lower_bound_per_hour: Some(7.2), ..joiner.clone() }),
             joiner: Some(joiner),
             original_runs: Vec::new(),
             joiner_runs: Vec::new(),
+            cheapest_runs: Vec::new(),
         }
     }
 
     #[test]
     fn a_row_shows_both_sides_and_the_factors() {
         let text = markdown(&[row(measure(12.0, 10.0, 0), measure(0.015, 9.0, 0))]);
-        let last = text.lines().last().unwrap();
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| mix")).collect();
         assert_eq!(
-            last,
-            "| mix | 5,000 | 400 | 12.0 s | 15.0 ms (800×) | 50.0 MB | 50.0 MB (1.00×) | 1,234 / 1,234 | 10.00 | \
-             9.00 (-10.0 %) | 1.125 |"
+            rows,
+            [
+                "| mix | 5,000 | 400 | 12.0 s | 15.0 ms (800×) | 50.0 MB | 50.0 MB (1.00×) | 1,234 / 1,234 | 10.00 | \
+                 9.00 (-10.0 %) |",
+                "| mix | 10.00 | 7.50 (-25.0 %) | 1.042 | 1,234 / 1,234 | 12.0 s | 15.0 ms (800×) | 50.0 MB (1.00×) |",
+            ]
         );
     }
 
@@ -233,7 +298,8 @@ mod tests {
         assert!(complaints(&row(measure(2.0, 10.0, 5), measure(1.0, 11.0, 0))).is_empty());
         let mut wrong = measure(1.0, 10.0, 0);
         wrong.violations = Some([("spread".to_owned(), 2), ("undecided".to_owned(), 1)].into());
-        assert_eq!(complaints(&row(measure(2.0, 10.0, 0), wrong)), ["`mix`: rule `spread` broken 2 times"]);
+        let of_both = complaints(&row(measure(2.0, 10.0, 0), wrong));
+        assert_eq!(of_both, ["`mix`: rule `spread` broken 2 times", "`mix`: rule `spread` broken 2 times"]);
     }
 
     #[test]

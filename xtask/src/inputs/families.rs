@@ -22,7 +22,7 @@ const GPU: &str = "nvidia.com/gpu";
 pub enum Family {
     /// Sizes and nothing else.
     Unconstrained,
-    /// A company's services: a bit of everything, three pools, daemons.
+    /// A company's services: a bit of everything, daemons.
     Services,
     /// Nearly everything is spread over zones, hosts or both.
     Spread,

@@ -24,14 +24,23 @@ const SHAPES: [(&str, &str); 10] = [
 
 /// Three pools, two daemon sets and `pods` pods of 150 services.
 pub fn write(pods: u32, draw: &mut Draw, sink: &mut Sink) -> Result<()> {
-    write_some(SERVICES, pods, draw, sink)
+    pools().into_iter().try_for_each(&mut *sink)?;
+    write_services(SERVICES, pods, draw, sink)
 }
 
-/// The same with another number of services; there are at least three pods of each.
+/// The same with another number of services, at least three pods of each, and with one pool for all but batch work.
 pub fn write_some(services: u32, pods: u32, draw: &mut Draw, sink: &mut Sink) -> Result<()> {
-    for pool in pools() {
-        sink(pool)?;
+    let [mut general, _, mut batch] = pools();
+    general["spec"]["template"]["spec"]["requirements"] = json!([is_in("kubernetes.io/os", &["linux"])]);
+    for pool in [&mut general, &mut batch] {
+        pool["spec"].as_object_mut().map(|spec| spec.remove("weight"));
     }
+    sink(general)?;
+    sink(batch)?;
+    write_services(services, pods, draw, sink)
+}
+
+fn write_services(services: u32, pods: u32, draw: &mut Draw, sink: &mut Sink) -> Result<()> {
     sink(daemon_set("node-agent", "100m", "128Mi", true))?;
     sink(daemon_set("log-shipper", "50m", "192Mi", false))?;
     for (number, replicas) in replica_counts(services, pods, draw).into_iter().enumerate() {
@@ -44,7 +53,7 @@ pub fn write_some(services: u32, pods: u32, draw: &mut Draw, sink: &mut Sink) ->
 }
 
 /// A general pool first, an arm64 pool of lower weight, and a tainted pool for batch work.
-fn pools() -> Vec<Value> {
+fn pools() -> [Value; 3] {
     let linux = is_in("kubernetes.io/os", &["linux"]);
     let general = pool("general", Some(50), &json!([is_in("kubernetes.io/arch", &["amd64"]), linux]));
     let mut arm = pool("arm", Some(20), &json!([is_in("kubernetes.io/arch", &["arm64"]), linux]));
@@ -57,7 +66,7 @@ fn pools() -> Vec<Value> {
     batch["spec"]["template"]["metadata"] = json!({"labels": {"example.com/dedicated": "batch"}});
     batch["spec"]["template"]["spec"]["taints"] =
         json!([{"key": "example.com/dedicated", "value": "batch", "effect": "NoSchedule"}]);
-    vec![general, arm, batch]
+    [general, arm, batch]
 }
 
 fn daemon_set(name: &str, cpu: &str, memory: &str, everywhere: bool) -> Value {

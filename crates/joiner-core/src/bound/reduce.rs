@@ -1,5 +1,5 @@
 //! The input of the price floor made small without changing its value: pods that cannot be placed or cost nothing
-//! go, equal demands merge, offerings that another one beats per dollar in every respect go, exclusive groups become
+//! go, equal demands merge, offerings that another one beats per dollar in every respect go, groups of which a machine holds only so many become
 //! lanes, lanes that another one implies go.
 
 use std::borrow::Cow;
@@ -29,7 +29,7 @@ impl Work {
     }
 }
 
-/// A demand after reduction: lanes it takes nothing of are gone, exclusive groups are lanes of their own.
+/// A demand after reduction: lanes it takes nothing of are gone, groups that keep apart are lanes of their own.
 pub(super) struct Class {
     /// How many pods.
     pub(super) count: f64,
@@ -41,6 +41,8 @@ pub(super) struct Class {
 
 /// An offering after reduction. `rate[l]` is the price of one unit of lane `l` if that lane bore the whole price.
 pub(super) struct Machine {
+    /// Its number in the input.
+    pub(super) offer: usize,
     /// Dollars per hour and unit of each lane.
     pub(super) rate: Vec<f64>,
     /// Classes it can hold, ascending.
@@ -51,8 +53,10 @@ pub(super) struct Machine {
 
 /// The reduced problem. Its optimum equals that of the input.
 pub(super) struct Model {
-    /// All lanes: resources first, then exclusive groups.
+    /// All lanes: resources first, then groups that keep apart.
     pub(super) lanes: usize,
+    /// Those groups, ascending.
+    groups: Vec<u32>,
     pub(super) classes: Vec<Class>,
     pub(super) machines: Vec<Machine>,
 }
@@ -61,7 +65,8 @@ impl Model {
     pub(super) fn build(demands: &[Demand], offers: &[Offer], work: &mut Work) -> Option<Model> {
         let merged = merge_equal(demands, offers, work)?;
         let base_lanes = merged.keys().map(|shape| shape.requests.len()).max().unwrap_or(0);
-        let mut groups: Vec<u32> = merged.keys().flat_map(|shape| shape.exclusive.iter().copied()).collect();
+        let mut groups: Vec<u32> =
+            merged.keys().flat_map(|shape| shape.apart.iter().map(|(group, _)| *group)).collect();
         groups.sort_unstable();
         groups.dedup();
         let lanes = base_lanes + groups.len();
@@ -72,14 +77,7 @@ impl Model {
             for &offer in shape.offers.iter() {
                 offer_set::insert(served.row_mut(offer as usize), class);
             }
-            let resources = shape.requests.iter().enumerate().filter(|(_, request)| **request > 0);
-            let alone = shape.exclusive.iter().map(|group| groups.partition_point(|known| known < group));
-            needs.push(
-                resources
-                    .map(|(lane, request)| (lane, *request as f64))
-                    .chain(alone.map(|position| (base_lanes + position, 1.0)))
-                    .collect(),
-            );
+            needs.push(amounts(&shape.requests, &shape.apart, base_lanes, &groups));
         }
         let rates = |offer: usize| -> Vec<f64> {
             let Offer { price_nano_usd, allocatable } = &offers[offer];
@@ -104,7 +102,7 @@ impl Model {
 
         let mut machines: Vec<Machine> = kept
             .into_iter()
-            .map(|(_, rate)| Machine { rate, classes: Vec::new(), lanes: Vec::new() })
+            .map(|(offer, rate)| Machine { offer, rate, classes: Vec::new(), lanes: Vec::new() })
             .collect();
         for (index, class) in classes.iter().enumerate() {
             class.offers.iter().for_each(|&machine| machines[machine].classes.push(index));
@@ -113,7 +111,12 @@ impl Model {
             work.spend(machine.classes.len() * lanes * 2)?;
             machine.lanes = limiting_lanes(machine, &classes, lanes);
         }
-        Some(Model { lanes, classes, machines })
+        Some(Model { lanes, groups, classes, machines })
+    }
+
+    /// Lanes one pod of a demand takes something of, and how much.
+    pub(super) fn needs(&self, demand: &Demand) -> Vec<(usize, f64)> {
+        amounts(&demand.requests, &demand.apart, self.lanes - self.groups.len(), &self.groups)
     }
 
     /// What one pod of the class is worth at a machine whose price is divided over its lanes by `division`.
@@ -129,11 +132,21 @@ impl Model {
     }
 }
 
+/// What one pod takes of resource lanes and of the lanes of groups after them.
+fn amounts(requests: &[i64], apart: &[(u32, u32)], base_lanes: usize, groups: &[u32]) -> Vec<(usize, f64)> {
+    let resources = requests.iter().enumerate().take(base_lanes).filter(|(_, request)| **request > 0);
+    let apart = apart.iter().filter_map(|(group, most)| {
+        let lane = base_lanes + groups.binary_search(group).ok()?;
+        Some((lane, 1.0 / f64::from((*most).max(1))))
+    });
+    resources.map(|(lane, request)| (lane, *request as f64)).chain(apart).collect()
+}
+
 /// What makes two demands the same but for their number.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Shape<'a> {
     requests: Vec<i64>,
-    exclusive: Vec<u32>,
+    apart: Vec<(u32, u32)>,
     /// Long lists, mostly as they were handed in.
     offers: Cow<'a, [u32]>,
 }
@@ -165,8 +178,8 @@ fn members(row: &[u64]) -> usize {
     row.iter().map(|word| word.count_ones() as usize).sum()
 }
 
-/// A demand as it was handed in, but for its number: requests, exclusive groups, offerings.
-type Written<'a> = (&'a [i64], &'a [u32], &'a [u32]);
+/// A demand as it was handed in, but for its number: requests, groups that keep apart, offerings.
+type Written<'a> = (&'a [i64], &'a [(u32, u32)], &'a [u32]);
 
 /// What a pod takes of each lane relative to the first, bit by bit.
 type Mixture = Vec<(usize, u64)>;
@@ -183,11 +196,11 @@ fn merge_equal<'a>(
     let mut written: BTreeMap<Written<'_>, u64> = BTreeMap::new();
     for demand in demands.iter().filter(|demand| demand.count > 0) {
         work.spend(demand.offers.len() + demand.requests.len())?;
-        let count = written.entry((&demand.requests, &demand.exclusive, &demand.offers)).or_default();
+        let count = written.entry((&demand.requests, &demand.apart, &demand.offers)).or_default();
         *count = count.saturating_add(demand.count);
     }
     let mut merged: BTreeMap<Shape<'a>, u64> = BTreeMap::new();
-    for ((requests, exclusive, allowed), number) in written {
+    for ((requests, apart, allowed), number) in written {
         work.spend(allowed.len() * requests.len().max(1))?;
         let holds = |offer: &u32| holds_one(requests, offers.get(*offer as usize));
         let usable = if allowed.is_sorted_by(|a, b| a < b) && allowed.iter().all(holds) {
@@ -199,18 +212,19 @@ fn merge_equal<'a>(
             Cow::Owned(usable)
         };
         let free = usable.iter().any(|&offer| offers[offer as usize].price_nano_usd <= 0);
-        let idle = exclusive.is_empty() && requests.iter().all(|request| *request <= 0);
+        let idle = apart.is_empty() && requests.iter().all(|request| *request <= 0);
         if usable.is_empty() || free || idle {
             continue;
         }
-        let mut exclusive = exclusive.to_vec();
-        exclusive.sort_unstable();
-        exclusive.dedup();
+        let mut apart = apart.to_vec();
+        apart.sort_unstable();
+        // The strictest of a group comes first.
+        apart.dedup_by_key(|(group, _)| *group);
         let mut requests = requests.to_vec();
         while requests.last().is_some_and(|request| *request <= 0) {
             requests.pop();
         }
-        let count = merged.entry(Shape { requests, exclusive, offers: usable }).or_default();
+        let count = merged.entry(Shape { requests, apart, offers: usable }).or_default();
         *count = count.saturating_add(number);
     }
     Some(merged)

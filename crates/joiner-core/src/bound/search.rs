@@ -3,6 +3,7 @@
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 
+use super::Demand;
 use super::program::Program;
 use super::reduce::{Class, Machine, Model, Work};
 
@@ -71,11 +72,11 @@ impl<'a> Search<'a> {
     }
 
     /// Grows the program until its answer is proved. `None`: the budget ends before that.
-    pub(super) fn run(mut self, work: &mut Work) -> Option<f64> {
+    pub(super) fn run(&mut self, work: &mut Work) -> Option<f64> {
         self.compare(work)?;
         // Rows and machines only come in, so this ends; the budget may end it sooner.
         loop {
-            let Search { model, unit, rows, divided, division, .. } = &mut self;
+            let Search { model, unit, rows, divided, division, .. } = self;
             Program { model, unit, rows, divided }.solve(division, work)?;
             if self.compare(work)? {
                 continue;
@@ -84,6 +85,17 @@ impl<'a> Search<'a> {
                 return Some(proved);
             }
         }
+    }
+
+    /// What one pod of a demand is worth by the divisions that were found: the least it costs at any machine that it may use.
+    pub(super) fn worth_of(&self, demand: &Demand) -> f64 {
+        let needs = self.model.needs(demand);
+        let usable = self.model.machines.iter().zip(&self.division);
+        let usable = usable.filter(|(machine, _)| demand.offers.contains(&(machine.offer as u32)));
+        let worths = usable.map(|(machine, division)| {
+            needs.iter().map(|&(lane, amount)| division[lane] * machine.rate[lane] * amount).sum()
+        });
+        worths.fold(f64::INFINITY, f64::min)
     }
 
     /// Lets in the rows that keep a class below what the program makes of it. Says whether any came in.

@@ -5,7 +5,7 @@
 
 use hashbrown::HashMap;
 
-use super::task::Task;
+use super::task::{self, Task};
 use crate::model::ids::*;
 use crate::model::resources::lane_of;
 use crate::model::{FixedState, ResVec, fixed_state};
@@ -38,6 +38,8 @@ pub(super) struct Bins {
     pub lanes: Vec<usize>,
     /// Per shape: requests in those lanes.
     pub sizes: Vec<Box<[i64]>>,
+    /// The same, one after the other, for the loop that looks at all of them.
+    pub amounts: Vec<f64>,
     /// Per access and pool: offerings that may be used.
     pub allowed: Vec<Vec<Option<OfferSet>>>,
 }
@@ -51,7 +53,8 @@ impl Bins {
             .map(|shape| lanes.iter().map(|lane| task.request(shape as u32, *lane).max(0)).collect())
             .collect();
         let allowed = task.accesses.iter().map(|_| Vec::new()).collect();
-        let mut found = Self { bins: Vec::new(), lanes, sizes, allowed };
+        let amounts = sizes.iter().flat_map(|size| size.iter().map(|amount| *amount as f64)).collect();
+        let mut found = Self { bins: Vec::new(), lanes, sizes, amounts, allowed };
         for at in 0..scratch.snapshot.pools.len() {
             found.add_pool(scratch, task, PoolIdx::new(at));
         }
@@ -68,7 +71,11 @@ impl Bins {
                 && access
                     .tolerations
                     .iter()
-                    .all(|(t, spare)| scratch.algebra.tolerates(row.taints, *t, *spare));
+                    .all(|(t, spare)| scratch.algebra.tolerates(row.taints, *t, *spare))
+                && access
+                    .settled
+                    .iter()
+                    .all(|(key, value)| task::settled_value(scratch, pool, *key) == Some(*value));
             let set = usable.then(|| {
                 let template = &scratch.templates[pool.at()];
                 let mut met = Some(template.requirements);

@@ -12,7 +12,8 @@ use super::bins::Bins;
 use super::budget::Budget;
 use super::filling::{Fill, Filler, Stock};
 use super::settle;
-use super::task::Task;
+use super::task::{Shape, Task};
+use crate::bound::{self, Demand, Offer};
 use crate::pack::scratch::Scratch;
 
 /// How far a round moves worths towards what was paid.
@@ -37,53 +38,169 @@ pub(super) fn first_worths(task: &Task, bins: &Bins, charge: f64) -> Vec<f64> {
             *known = known.min(share * (bin.price as f64 + charge));
         }
     }
-    // A pod that asks for nothing, or may use a free machine, still has to go somewhere.
+    with_least(worth)
+}
+
+/// A pod that asks for nothing, or may use a free machine, still has to go somewhere: nothing is worth nothing.
+fn with_least(worth: Vec<f64>) -> Vec<f64> {
     let least =
         worth.iter().copied().filter(|worth| *worth > 0.0 && worth.is_finite()).fold(f64::INFINITY, f64::min);
     let least = if least.is_finite() { least * 1e-3 } else { 1.0 };
     worth.into_iter().map(|worth| if worth.is_finite() { worth.max(least) } else { least }).collect()
 }
 
+/// What pods are worth by the shadow prices of the linear program behind the lower bound, by shape; `None` if that takes too long.
+pub(super) fn shadow_worths(task: &Task, bins: &Bins, charge: f64, work: u64) -> Option<Vec<f64>> {
+    let shapes = task.shapes.iter().zip(&bins.sizes);
+    let demand = |(shape, size): (&Shape, &Box<[i64]>)| Demand {
+        count: u64::from(shape.count),
+        requests: size.to_vec(),
+        offers: Vec::new(),
+        apart: shape.exclusive.iter().map(|group| (*group, 1)).collect(),
+    };
+    let mut demands: Vec<Demand> = shapes.map(demand).collect();
+    let mut offers = Vec::new();
+    for bin in bins.bins.iter().filter(|bin| bin.units.is_none()) {
+        for shape in &bin.shapes {
+            demands[*shape as usize].offers.push(offers.len() as u32);
+        }
+        let price_nano_usd = bin.price.saturating_add(charge as i64);
+        offers.push(Offer { price_nano_usd, allocatable: bin.room.to_vec() });
+    }
+    let worths = bound::worths(&demands, &offers, work)?;
+    Some(with_least(worths.into_iter().map(|dollars| dollars * 1e9).collect()))
+}
+
 /// Buys until nothing is in stock; `None` if something is left that no bin within the limits takes.
+///
+/// Every machine is the one whose pods are worth most per dollar, unless at that rate there would be more than `most` in the end: then
+/// it is a larger one, that which saves machines at the least cost. So a few are larger than they would be, and the rest are what they
+/// would be anyway.
 pub(super) fn buy(
     filler: &mut Filler,
     scratch: &mut Scratch,
     stock: &mut Stock,
     budget: &mut Budget,
     candidates: impl Iterator<Item = usize>,
+    most: usize,
 ) -> Option<Vec<Bought>> {
     let mut bought = Vec::new();
+    let mut shelf = Shelf::stocked(filler, scratch, stock, candidates);
     // Worth per dollar only falls as the stock does: an outdated figure is a ceiling.
     let mut heap: BinaryHeap<(u64, Reverse<usize>)> = BinaryHeap::new();
-    for bin in candidates {
-        let fill = filler.best(scratch, bin, stock);
-        if !fill.takes.is_empty() {
-            heap.push((per_dollar(filler, bin, &fill), Reverse(bin)));
-        }
-    }
+    heap.extend(shelf.worth.iter().map(|(bin, worth)| (per_dollar(filler, *bin, *worth), Reverse(*bin))));
+    let mut to_come: f64 =
+        stock.shapes.iter().zip(&filler.worth).map(|(n, worth)| f64::from(*n) * worth).sum();
     while stock.items > 0 {
         let (_, Reverse(bin)) = heap.pop()?;
-        let most = budget.allows(&filler.bins.bins[bin]);
-        if most == 0 {
-            continue;
-        }
-        let mut fill = filler.best(scratch, bin, stock);
-        settle::keep_min_values(filler, scratch, bin, &mut fill);
-        if fill.takes.is_empty() {
-            continue;
-        }
-        let now = per_dollar(filler, bin, &fill);
+        let Some(fill) = shelf.look(filler, scratch, stock, budget, bin) else { continue };
+        let now = per_dollar(filler, bin, fill.worth);
+        heap.push((now, Reverse(bin)));
         if heap.peek().is_some_and(|(next, _)| now < *next) {
-            heap.push((now, Reverse(bin)));
             continue;
         }
-        let times = stock.times(&fill).min(most);
+        let usual = Usual { worth: fill.worth, cost: filler.cost(bin) };
+        let excess = bought.len() as f64 + to_come / fill.worth - most as f64;
+        let larger = match excess > 0.0 {
+            true => shelf.larger(filler, scratch, stock, budget, usual, excess),
+            false => None,
+        };
+        let (bin, fill, times) = match larger {
+            Some((bin, fill)) => (bin, fill, 1),
+            None => {
+                let times = stock.times(&fill).min(budget.allows(&filler.bins.bins[bin]));
+                (bin, fill, times)
+            }
+        };
         stock.take(filler.task, &fill, times);
         budget.spend(&filler.bins.bins[bin], times);
+        to_come -= fill.worth * f64::from(times);
         bought.extend((0..times).map(|_| Bought { bin, fill: fill.clone() }));
-        heap.push((now, Reverse(bin)));
     }
     Some(bought)
+}
+
+/// The bins on offer with what their best fill was worth when it was last looked at: now it is that at most.
+struct Shelf {
+    worth: Vec<(usize, f64)>,
+}
+
+impl Shelf {
+    fn stocked(
+        filler: &mut Filler,
+        scratch: &mut Scratch,
+        stock: &Stock,
+        bins: impl Iterator<Item = usize>,
+    ) -> Self {
+        let worth = bins.map(|bin| (bin, filler.best(scratch, bin, stock).worth));
+        Self { worth: worth.filter(|(_, worth)| *worth > 0.0).collect() }
+    }
+
+    /// The best fill of a bin as the stock is now; `None` if nothing goes there any more.
+    fn look(
+        &mut self,
+        filler: &mut Filler,
+        scratch: &mut Scratch,
+        stock: &Stock,
+        budget: &Budget,
+        bin: usize,
+    ) -> Option<Fill> {
+        let mut fill = Fill::default();
+        if budget.allows(&filler.bins.bins[bin]) > 0 {
+            fill = filler.best(scratch, bin, stock);
+            settle::keep_min_values(filler, scratch, bin, &mut fill);
+        }
+        if let Ok(at) = self.worth.binary_search_by_key(&bin, |(bin, _)| *bin) {
+            self.worth[at].1 = fill.worth;
+        }
+        (!fill.takes.is_empty()).then_some(fill)
+    }
+
+    /// A bin that holds more than the usual one and so saves `excess` machines, or a part of them, where that costs least; `None` if
+    /// none holds more.
+    fn larger(
+        &mut self,
+        filler: &mut Filler,
+        scratch: &mut Scratch,
+        stock: &Stock,
+        budget: &Budget,
+        usual: Usual,
+        excess: f64,
+    ) -> Option<(usize, Fill)> {
+        let dollar = usual.cost / usual.worth;
+        // What it costs to be rid of the excess with such machines: one at least.
+        let price_of_less = |filler: &Filler, bin: usize, worth: f64| {
+            let saved = worth / usual.worth - 1.0;
+            let beyond = (filler.cost(bin) - worth * dollar).max(usual.cost * 1e-6);
+            if saved > 1e-9 { beyond * (excess / saved).max(1.0) } else { f64::INFINITY }
+        };
+        loop {
+            filler.work += self.worth.len() as u64 / 4;
+            let mut best = (f64::INFINITY, 0);
+            for (bin, worth) in &self.worth {
+                let price = price_of_less(filler, *bin, *worth);
+                if price < best.0 {
+                    best = (price, *bin);
+                }
+            }
+            let (price, bin) = best;
+            if price == f64::INFINITY {
+                return None;
+            }
+            if let Some(fill) = self.look(filler, scratch, stock, budget, bin)
+                && price_of_less(filler, bin, fill.worth) <= price
+            {
+                return Some((bin, fill));
+            }
+        }
+    }
+}
+
+/// The machine that is worth most per dollar.
+#[derive(Clone, Copy)]
+struct Usual {
+    worth: f64,
+    cost: f64,
 }
 
 /// Moves worths towards what was paid.
@@ -108,9 +225,9 @@ pub(super) fn learn(filler: &mut Filler, bought: &[Bought]) {
 }
 
 /// Positive numbers compare as their bits do.
-fn per_dollar(filler: &Filler, bin: usize, fill: &Fill) -> u64 {
+fn per_dollar(filler: &Filler, bin: usize, worth: f64) -> u64 {
     let cost = filler.cost(bin);
-    let rate = if cost > 0.0 { fill.worth / cost } else { f64::MAX };
+    let rate = if cost > 0.0 { worth / cost } else { f64::MAX };
     rate.max(0.0).to_bits()
 }
 

@@ -6,7 +6,7 @@
 
 use hashbrown::HashMap;
 
-use super::bins::{Bins, holds};
+use super::bins::Bins;
 use super::task::Task;
 use crate::model::ids::*;
 use crate::model::{FixedState, Port, fixed_state};
@@ -78,12 +78,20 @@ pub(super) enum Measure {
     Left,
     /// Of the whole machine, the largest lane: pods that waste least.
     Largest,
+    /// As `Left`, but large pods count for more: they are hard to place later.
+    Bulky,
 }
 
-/// Both.
-pub(super) const THOROUGH: &[Measure] = &[Measure::Left, Measure::Largest];
-/// The one that alone does best where pods are at odds with each other.
-pub(super) const QUICK: &[Measure] = &[Measure::Largest];
+/// Ways to fill a machine: the fill worth most, of those that some measures make.
+pub(super) type Way = &'static [Measure];
+/// The cheapest to find, and the one that alone does best where pods are at odds with each other.
+pub(super) const QUICK: Way = &[Measure::Largest];
+/// The best for the machine at hand.
+pub(super) const THOROUGH: Way = &[Measure::Left, Measure::Largest];
+/// The best for the machines to come.
+pub(super) const BULKY: Way = &[Measure::Bulky];
+/// All of them.
+pub(super) const WAYS: [Way; 3] = [QUICK, THOROUGH, BULKY];
 
 /// Fills machines; keeps its buffers.
 pub(super) struct Filler<'t> {
@@ -96,7 +104,7 @@ pub(super) struct Filler<'t> {
     /// Shapes looked at: the work done.
     pub work: u64,
     /// How shares are measured; the fill worth most wins.
-    pub measures: &'static [Measure],
+    pub measures: Way,
     narrowed: HashMap<(ReqId, u32), Option<ReqId>, FixedState>,
     /// Taken of each kind in the fill under way.
     taken: Vec<u32>,
@@ -165,34 +173,40 @@ impl<'t> Filler<'t> {
             }),
         );
         self.work += bin.shapes.len() as u64;
-        let mut per_unit: Vec<f64> = vec![0.0; room.len()];
+        let width = room.len();
+        let mut per_unit: Vec<f64> = vec![0.0; width];
+        let mut space: Vec<f64> = vec![0.0; width];
         loop {
-            for (rate, (left, whole)) in per_unit.iter_mut().zip(room.iter().zip(&bin.room)) {
-                let of = if matches!(measure, Measure::Left) { *left } else { *whole };
-                *rate = if of > 0 { 1.0 / of as f64 } else { f64::INFINITY };
+            for lane in 0..width {
+                let of = if matches!(measure, Measure::Largest) { bin.room[lane] } else { room[lane] };
+                // What asks for a lane of which nothing is left does not fit.
+                per_unit[lane] = if of > 0 { 1.0 / of as f64 } else { 0.0 };
+                space[lane] = room[lane] as f64;
             }
             let mut best: Option<(f64, f64, usize)> = None;
             let mut at = 0;
             self.work += self.candidates.len() as u64;
             while at < self.candidates.len() {
                 let shape = self.candidates[at].shape as usize;
-                let size = &bins.sizes[shape];
-                if !holds(&room, size) {
+                let size = &bins.amounts[shape * width..][..width];
+                let mut fits = true;
+                let (mut sum, mut largest) = (0.0, 0.0f64);
+                for ((want, rate), space) in size.iter().zip(&per_unit).zip(&space) {
+                    let part = want * rate;
+                    fits &= want <= space;
+                    sum += part;
+                    largest = largest.max(part);
+                }
+                if !fits {
                     self.candidates.swap_remove(at);
                     continue;
                 }
-                let mut share = 0.0;
-                for (want, rate) in size.iter().zip(&per_unit) {
-                    if *want > 0 {
-                        let part = *want as f64 * rate;
-                        share = match measure {
-                            Measure::Left => share + part,
-                            Measure::Largest => f64::max(share, part),
-                        };
-                    }
-                }
+                let share = if matches!(measure, Measure::Largest) { largest } else { sum };
                 let worth = self.worth[shape];
-                let density = if share > 0.0 { worth / share } else { f64::INFINITY };
+                let mut density = if share > 0.0 { worth / share } else { f64::INFINITY };
+                if matches!(measure, Measure::Bulky) {
+                    density *= worth.sqrt().sqrt();
+                }
                 // The order of candidates changes as they are dropped: equal ones go by shape.
                 let better = best.is_none_or(|(best_density, best_worth, best_at)| {
                     let by = density.total_cmp(&best_density).then(worth.total_cmp(&best_worth));

@@ -5,7 +5,7 @@
 
 use super::budget::Budget;
 use super::buying::{self, Bought};
-use super::filling::{Filler, Stock};
+use super::filling::{Filler, Stock, WAYS};
 use crate::pack::scratch::Scratch;
 
 /// Bins whose best fill is worth less than this share of what they cost are not looked at again.
@@ -35,6 +35,7 @@ pub(super) fn mend(
     goal: &Goal,
     until: u64,
 ) {
+    let best_way = filler.measures;
     let good = good_bins(filler, scratch);
     let mut draw = Draw(0x9e37_79b9_7f4a_7c15 ^ (scratch.options.seed << 1));
     let mut round = 0u64;
@@ -44,6 +45,7 @@ pub(super) fn mend(
         round += 1;
         in_vain += 1;
         filler.work += ROUND + filler.task.kinds.len() as u64 / 8;
+        filler.measures = if draw.below(2) == 0 { best_way } else { WAYS[draw.below(3) as usize] };
         let chosen = choose(&wasted, &mut draw, round);
         let mut stock = Stock::none(filler.task);
         let mut paid = 0.0;
@@ -55,10 +57,15 @@ pub(super) fn mend(
             paid += bin.price as f64 + goal.charge;
             left.give_back(bin);
         }
-        let new = buying::buy(filler, scratch, &mut stock, &mut left, good.iter().copied());
+        // As many as there were, if that many are too many already.
+        let most = chosen.len().max(goal.most.saturating_sub(bought.len() - chosen.len()));
+        // Buying looks one machine ahead: with some bins out of reach it finds other pairs.
+        let affordable = good.iter().copied().filter(|bin| (filler.bins.bins[*bin].price as f64) < paid);
+        let affordable: Vec<usize> = affordable.filter(|_| draw.below(3) > 0).collect();
+        let new = buying::buy(filler, scratch, &mut stock, &mut left, affordable.into_iter(), most);
         if let Some(new) = new
             && cheaper(buying::cost(filler.bins, &new, goal.charge), paid)
-            && (new.len() <= chosen.len() || bought.len() - chosen.len() + new.len() <= goal.most)
+            && new.len() <= most
         {
             for at in chosen.iter().rev() {
                 bought.swap_remove(*at);

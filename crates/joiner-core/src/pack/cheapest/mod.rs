@@ -22,7 +22,7 @@ use crate::plan;
 use bins::Bins;
 use budget::Budget;
 use buying::Bought;
-use filling::{Filler, Stock};
+use filling::{Filler, Stock, WAYS, Way};
 use mending::Goal;
 use task::Task;
 
@@ -30,11 +30,13 @@ pub(crate) use charge::charge_of;
 
 /// More nodes than this multiple of the original's are too many, unless the charge per node was given.
 const MOST_NODES: f64 = 2.5;
-/// By how much the charge is raised at most and at least after a round that buys too many.
-const RAISE: (f64, f64) = (1.15, 2.0);
 /// The most rounds of buying until there are few enough.
 const ROUNDS_FOR_FEWER: usize = 24;
 
+/// How many steps of the linear program are worth a step of buying.
+const SHADOW_STEPS: u64 = 4;
+/// A first round that takes more than one part in so many leaves time for a few more only.
+const FEW_ROUNDS: u64 = 8;
 /// Rounds of buying without success after which nothing more is expected.
 const PATIENCE: usize = 16;
 /// The share of the work that goes into rounds of buying; the rest is for mending.
@@ -92,11 +94,11 @@ struct Round {
     bought: Vec<Bought>,
     left: Budget,
     worth: Vec<f64>,
-    charge: f64,
+    way: Way,
 }
 
-/// Rounds of buying, then mending, until the work is used up or nothing more comes of it. As long as a round buys too many machines the
-/// charge that bins are compared by is raised; results are compared at the charge that was asked for.
+/// Rounds of buying, then mending, until the work is used up or nothing more comes of it. Buying starts from what pods are worth to the
+/// linear program, and again from what they would cost alone: which of the two leads further can't be said beforehand.
 fn search(
     scratch: &mut Scratch,
     task: &Task,
@@ -106,45 +108,105 @@ fn search(
 ) -> Option<Vec<Bought>> {
     let all = Stock::all(task);
     let work = scratch.options.packing_work.of(all.items);
-    let mut best: Option<Round> = None;
-    let mut in_vain = 0;
-    let few_enough =
-        |round: &Option<Round>| round.as_ref().is_some_and(|best| best.bought.len() <= goal.most);
-    for round in 0.. {
-        let spent = in_vain >= PATIENCE || filler.work as f64 >= work as f64 * BUYING;
-        let overspent = filler.work >= work.saturating_mul(2) || round >= ROUNDS_FOR_FEWER;
-        if round > 0 && spent && (few_enough(&best) || overspent) {
-            break;
-        }
-        in_vain += 1;
-        filler.measures = if round % 2 == 0 { filling::THOROUGH } else { filling::QUICK };
-        let (worth, charge, mut left) = (filler.worth.clone(), filler.charge, budget.clone());
-        let candidates = 0..filler.bins.bins.len();
-        let Some(bought) = buying::buy(filler, scratch, &mut all.clone(), &mut left, candidates) else {
-            // The limits leave something over; with other worths they hardly will not.
-            break;
-        };
-        buying::learn(filler, &bought);
-        if bought.len() > goal.most {
-            let excess = bought.len() as f64 / goal.most.max(1) as f64;
-            filler.charge *= excess.clamp(RAISE.0, RAISE.1);
-        }
-        let rank = |bought: &[Bought]| {
-            (bought.len().saturating_sub(goal.most), buying::cost(filler.bins, bought, goal.charge))
-        };
-        let better = best.as_ref().is_none_or(|known| {
-            let ((over, cost), (known_over, known_cost)) = (rank(&bought), rank(&known.bought));
-            over < known_over || (over == known_over && mending::cheaper(cost, known_cost))
-        });
-        if better {
-            best = Some(Round { bought, left, worth, charge });
-            in_vain = 0;
+    let alone = filler.worth.clone();
+    let shadow = buying::shadow_worths(task, filler.bins, goal.charge, work.saturating_mul(SHADOW_STEPS));
+    let mut rounds = Rounds { all: &all, budget: &budget, goal, best: None };
+    let buying = (work as f64 * BUYING) as u64;
+    if let Some(shadow) = shadow {
+        filler.worth = shadow;
+        // Where there is time for a few rounds only, a second start would take it from the first one's learning.
+        if rounds.buy(scratch, filler, buying / 2) == Pace::Many {
+            filler.worth = alone;
         }
     }
-    let Round { mut bought, mut left, worth, charge } = best?;
-    (filler.worth, filler.charge, filler.measures) = (worth, charge, filling::THOROUGH);
+    if rounds.best.is_none() || filler.work < buying {
+        rounds.buy(scratch, filler, buying);
+    }
+    let Round { mut bought, mut left, worth, way } = rounds.best?;
+    (filler.worth, filler.measures) = (worth, way);
     mending::mend(filler, scratch, &mut bought, &mut left, &goal, work);
     Some(bought)
+}
+
+/// How many rounds of buying the work is enough for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// To try every way.
+    Many,
+    /// To try one, and to learn.
+    Few,
+}
+
+/// Rounds of buying, and the best of them.
+struct Rounds<'r> {
+    all: &'r Stock,
+    budget: &'r Budget,
+    goal: Goal,
+    best: Option<Round>,
+}
+
+impl Rounds<'_> {
+    /// Buys again and again, each time wiser, until the work done reaches `until`.
+    ///
+    /// Where there is time, every way to fill machines is tried before anything is learnt; then mostly the best of them is used.
+    fn buy(&mut self, scratch: &mut Scratch, filler: &mut Filler, until: u64) -> Pace {
+        let started = filler.work;
+        let mut pace = Pace::Many;
+        let mut in_vain = 0;
+        // Fewer are asked for where the last round bought too many.
+        let mut most = self.goal.most;
+        let mut best_way = (None, 0);
+        for round in 0.. {
+            let spent = in_vain >= PATIENCE || filler.work >= until;
+            let overspent = filler.work - started >= until || round >= ROUNDS_FOR_FEWER;
+            let few_enough = self.best.as_ref().is_some_and(|best| best.bought.len() <= self.goal.most);
+            if round > 0 && spent && (few_enough || overspent) {
+                break;
+            }
+            in_vain += 1;
+            let way = match pace {
+                Pace::Few => 0,
+                Pace::Many if round < WAYS.len() => round,
+                Pace::Many if round % 4 == 0 => round / 4 % WAYS.len(),
+                Pace::Many => best_way.1,
+            };
+            filler.measures = WAYS[way];
+            let (worth, mut left) = (filler.worth.clone(), self.budget.clone());
+            let candidates = 0..filler.bins.bins.len();
+            let bought = buying::buy(filler, scratch, &mut self.all.clone(), &mut left, candidates, most);
+            let Some(bought) = bought else {
+                // The limits leave something over; with other worths they hardly will not.
+                break;
+            };
+            if round == 0
+                && (filler.work - started).saturating_mul(FEW_ROUNDS) > until.saturating_sub(started)
+            {
+                pace = Pace::Few;
+            }
+            if pace == Pace::Few || round + 1 >= WAYS.len() {
+                buying::learn(filler, &bought);
+            }
+            most = most.saturating_sub(bought.len().saturating_sub(self.goal.most)).max(1);
+            let rank = self.rank(filler, &bought);
+            if best_way.0.is_none_or(|known| rank < known) {
+                best_way = (Some(rank), way);
+            }
+            let better = self.best.as_ref().is_none_or(|known| {
+                let (over, cost) = self.rank(filler, &known.bought);
+                rank.0 < over || (rank.0 == over && mending::cheaper(rank.1, cost))
+            });
+            if better {
+                self.best = Some(Round { bought, left, worth, way: WAYS[way] });
+                in_vain = 0;
+            }
+        }
+        pace
+    }
+
+    /// What machines are compared by: how many are too many, then what they cost.
+    fn rank(&self, filler: &Filler, bought: &[Bought]) -> (usize, f64) {
+        (bought.len().saturating_sub(self.goal.most), buying::cost(filler.bins, bought, self.goal.charge))
+    }
 }
 
 /// Holds machines that stayed as the original's strategy made them to the same lists of types as the others. What holds a reservation

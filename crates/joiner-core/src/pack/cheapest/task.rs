@@ -11,6 +11,7 @@
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use crate::algebra::MachineValue;
 use crate::model::ids::*;
 use crate::model::resources::{add_into, lane_of};
 use crate::model::{FixedState, GroupSpec, Port, ResVec, fixed_state};
@@ -27,6 +28,9 @@ pub(super) struct Access {
     pub tolerations: SmallVec<[(TolerationsId, bool); 1]>,
     /// Only pools of this weight.
     pub weight: i32,
+    /// Only pools whose machines all have this value of a label of one's own, or all lack it: labels by which pods keep together or
+    /// apart.
+    pub settled: SmallVec<[(KeyId, Option<ValueId>); 1]>,
 }
 
 /// Pods (or sets of pods that must stay together) alike in everything that matters here.
@@ -47,6 +51,8 @@ pub(super) struct Kind {
 pub(super) struct Shape {
     pub access: u32,
     pub requests: Box<[i64]>,
+    /// Groups of which it shares a machine with nobody.
+    pub exclusive: Vec<u32>,
     pub kinds: Vec<u32>,
     pub count: u32,
 }
@@ -149,7 +155,11 @@ impl Task {
         let selected = scratch.groups.selected(snapshot, &scratch.algebra, class.identity);
         let mut keys: SmallVec<[KeyId; 4]> = SmallVec::from_slice(&selected.pin_keys);
         let own = rung.groups.iter().map(|group| snapshot.group(*group).key());
-        keys.extend(own.filter(|key| Some(*key) != snapshot.hostname));
+        for key in own.filter(|key| Some(*key) != snapshot.hostname) {
+            // Where the machine's value is open, the rule is kept by who shares the machine: they stay together.
+            scratch.algebra.single(machine.requirements, key)?;
+            keys.push(key);
+        }
         for group in &selected.counted {
             let spec = snapshot.group(*group);
             if Some(spec.key()) == snapshot.hostname {
@@ -166,11 +176,17 @@ impl Task {
             keys.push(spec.key());
         }
         let mut ask = rung.ask;
+        let mut settled: SmallVec<[(KeyId, Option<ValueId>); 1]> = SmallVec::new();
         for key in keys {
             if let Some(value) = scratch.algebra.single(machine.requirements, key) {
                 ask = scratch.algebra.pin(ask, key, value);
             }
+            if !scratch.algebra.vocabulary.is_well_known(key) {
+                settled.push((key, settled_value(scratch, machine.pool, key)?));
+            }
         }
+        settled.sort_unstable();
+        settled.dedup();
         let mut asks: SmallVec<[ReqId; 2]> = SmallVec::from_slice(&[ask]);
         if !class.volume_alternatives.is_empty() {
             let reached = class.volume_alternatives.iter().copied();
@@ -203,6 +219,7 @@ impl Task {
                 asks,
                 tolerations: SmallVec::from_slice(&[(class.tolerations, rung.spare_preferred)]),
                 weight: snapshot.pools[machine.pool.at()].weight,
+                settled,
             },
             requests,
             counted,
@@ -273,9 +290,10 @@ impl Task {
                 .filter(|(group, n)| cap_of(*group).is_some_and(|cap| cap < 2 * n))
                 .map(|(group, _)| *group)
                 .collect();
-            let shape = *shapes.entry((access, item.requests.clone(), exclusive)).or_insert_with(|| {
+            let key = (access, item.requests.clone(), exclusive.clone());
+            let shape = *shapes.entry(key).or_insert_with(|| {
                 let requests = item.requests.to_vec().into();
-                self.shapes.push(Shape { access, requests, kinds: Vec::new(), count: 0 });
+                self.shapes.push(Shape { access, requests, exclusive, kinds: Vec::new(), count: 0 });
                 self.shapes.len() as u32 - 1
             });
             let key = (shape, item.counted.clone(), item.caps.clone(), item.ports.clone());
@@ -315,6 +333,11 @@ impl Item {
                 self.access.asks.push(ask);
             }
         }
+        for key in other.access.settled {
+            if !self.access.settled.contains(&key) {
+                self.access.settled.push(key);
+            }
+        }
         for tolerations in other.access.tolerations {
             if !self.access.tolerations.contains(&tolerations) {
                 self.access.tolerations.push(tolerations);
@@ -329,5 +352,15 @@ impl Item {
         }
         self.caps.extend(other.caps);
         self.ports.extend(other.ports);
+    }
+}
+
+/// The value of a label that all machines of a pool have, or that they lack it; `None` where machines of the pool may differ.
+pub(super) fn settled_value(scratch: &Scratch, pool: PoolIdx, key: KeyId) -> Option<Option<ValueId>> {
+    let template = scratch.templates[pool.at()].requirements;
+    match scratch.algebra.machine_value(template, key) {
+        MachineValue::Missing => Some(None),
+        MachineValue::Open => None,
+        MachineValue::Defined(requirement) => requirement.single().map(Some),
     }
 }
