@@ -74,7 +74,7 @@ pub struct PackingWork {
 
 impl Default for PackingWork {
     fn default() -> Self {
-        Self { base: 7_000_000, per_pod: 1_000 }
+        Self { base: 5_000_000, per_pod: 1_000 }
     }
 }
 
