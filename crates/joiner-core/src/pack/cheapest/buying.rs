@@ -55,8 +55,8 @@ fn with_least(worth: Vec<f64>) -> Vec<f64> {
 
 /// What pods are worth by the shadow prices of the linear program behind the lower bound, by shape; `None` if that takes too long.
 pub(super) fn shadow_worths(task: &Task, bins: &Bins, charge: f64, work: u64) -> Option<Vec<f64>> {
-    let shapes = task.shapes.iter().zip(&bins.sizes);
-    let demand = |(shape, size): (&Shape, &Box<[i64]>)| Demand {
+    let shapes = task.shapes.iter().zip(bins.sizes.iter().map(AsRef::as_ref));
+    let demand = |(shape, size): (&Shape, &[i64])| Demand {
         count: u64::from(shape.count),
         requests: size.to_vec(),
         offers: Vec::new(),
