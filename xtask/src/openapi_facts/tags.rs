@@ -1,7 +1,7 @@
 //! What the JSON tags of Kubernetes' Go types say about zero values.
 //!
-//! A field is one of three: `pointer` (absent and zero differ, zero is written), `drop` (a zero value is left out) or `always` (written
-//! even when zero). The reader understands the plain shape in which these types are written: one field per line, with its tag.
+//! A field is one of four: `pointer` (absent and zero differ, zero is written), `null` (the same, and absent is written as null), `drop`
+//! (a zero value is left out; `dropStruct` if that holds for structs too) or `always` (written even when zero). The reader understands the plain shape in which these types are written: one field per line, with its tag.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::Value;
 
-/// Facts of one struct: JSON name → `pointer`, `drop` or `always`; and the structs whose fields it takes over.
+/// Facts of one struct: JSON name → the word; and the structs whose fields it takes over.
 #[derive(Default)]
 pub struct Struct {
     fields: BTreeMap<String, &'static str>,
@@ -71,8 +71,8 @@ fn structs(text: &str, prefix: &str, tags: &mut Tags) {
             continue;
         }
         let type_name = declaration.split_whitespace().last().unwrap_or_default();
-        let fact = if type_name.starts_with('*') && !options.is_empty() {
-            "pointer"
+        let fact = if type_name.starts_with('*') {
+            if options.is_empty() { "null" } else { "pointer" }
         } else if options.contains(&"omitempty") || options.contains(&"omitzero") {
             // Go leaves a struct out only with `omitzero`; the mark on the OpenAPI side decides which one it is.
             if options.contains(&"omitzero") { "dropStruct" } else { "drop" }
@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn tags_say_what_happens_to_zero() {
-        let text = "type A struct {\n\tmetav1.TypeMeta `json:\",inline\"`\n\t// Old int `json:\"old\"`\n\tN *int32 `json:\"n,omitempty\"`\n\
+        let text = "type A struct {\n\tmetav1.TypeMeta `json:\",inline\"`\n\t// Old int `json:\"old\"`\n\tN *int32 `json:\"n,omitempty\"`\n\tQ *int32 `json:\"q\"`\n\
             \tS string `json:\"s,omitempty\"`\n\tP int32 `json:\"p\"`\n\tT Time `json:\"t,omitempty,omitzero\"`\n}\n\
             type TypeMeta struct {\n\tKind string `json:\"kind,omitempty\"`\n}\n";
         let mut tags = Tags::new();
         structs(text, "io.k8s.apimachinery.pkg.apis.meta.v1", &mut tags);
         let flat = flattened("io.k8s.apimachinery.pkg.apis.meta.v1.A", &tags);
-        let expected = [("kind", "drop"), ("n", "pointer"), ("p", "always"), ("s", "drop"), ("t", "dropStruct")];
+        let expected = [("kind", "drop"), ("n", "pointer"), ("p", "always"), ("q", "null"), ("s", "drop"), ("t", "dropStruct")];
         assert_eq!(flat.into_iter().collect::<Vec<_>>(), expected.map(|(name, fact)| (name.to_owned(), fact)));
     }
 }

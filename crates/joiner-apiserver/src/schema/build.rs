@@ -185,10 +185,11 @@ impl<'a> Builder<'a> {
             None => ListType::Atomic,
         });
         let default = schema.get("default").cloned();
-        // Inline types of custom resources have no Go side: what was sent is kept.
-        let is_struct = schema.get("$ref").is_some() && default.as_ref().is_some_and(Value::is_object);
+        // Go leaves no struct out, however empty; every named definition is one, times and quantities too.
+        let is_struct = schema.get("$ref").is_some();
         let zero = match text("x-go") {
             Some("always") => ZeroValue::Always,
+            Some("null") => ZeroValue::Null,
             Some("dropStruct") => ZeroValue::Dropped,
             Some("drop") if is_struct => ZeroValue::Always,
             Some("drop") => ZeroValue::Dropped,

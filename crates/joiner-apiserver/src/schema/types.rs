@@ -85,6 +85,8 @@ pub enum ZeroValue {
     Dropped,
     /// Written even when nobody sent it.
     Always,
+    /// Written as it was sent; absent is written as null.
+    Null,
 }
 
 /// The form of a value.
