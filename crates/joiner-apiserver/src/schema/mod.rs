@@ -15,6 +15,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 pub use types::{ListType, PatchStrategy, Shape, TypeRef, ZeroValue};
+pub(crate) use types::NodeId as Place;
 use types::{Node, NodeId, StructBody};
 
 /// Types of a set of kinds.
@@ -24,6 +25,8 @@ pub struct Schemas {
     structs: Vec<StructBody>,
     definitions: BTreeMap<String, NodeId>,
     kinds: BTreeMap<(String, String, String), NodeId>,
+    /// Whether writes to an object leave its status alone.
+    status_apart: bool,
 }
 
 static DOCUMENT: LazyLock<Map<String, Value>> =
@@ -31,7 +34,10 @@ static DOCUMENT: LazyLock<Map<String, Value>> =
         Value::Object(definitions) => definitions,
         _ => Map::new(),
     });
-static BUILTIN: LazyLock<Schemas> = LazyLock::new(|| build::from_definitions(&DOCUMENT));
+static BUILTIN: LazyLock<Schemas> = LazyLock::new(|| Schemas {
+    status_apart: true,
+    ..build::from_definitions(&DOCUMENT)
+});
 static DISCOVERY: LazyLock<Value> =
     LazyLock::new(|| unpack(include_bytes!("../../data/discovery.json.zst")));
 
@@ -57,13 +63,20 @@ impl Schemas {
         self.kinds.keys().map(|(group, version, kind)| (group.as_str(), version.as_str(), kind.as_str()))
     }
 
+    /// The type of things without a type: everything goes.
+    pub fn any() -> TypeRef<'static> {
+        TypeRef::new(&BUILTIN, build::ANY)
+    }
+
     /// Types of one custom resource, as its definition's schema describes them.
-    pub(crate) fn custom(schema: &Value) -> (Schemas, NodeId) {
-        build::custom(&DOCUMENT, schema)
+    pub(crate) fn custom(schema: &Value, status_apart: bool) -> (Schemas, Place) {
+        let (mut schemas, root) = build::custom(&DOCUMENT, schema);
+        schemas.status_apart = status_apart;
+        (schemas, root)
     }
 
     /// A place by its number.
-    pub(crate) fn at(&self, node: NodeId) -> TypeRef<'_> {
+    pub(crate) fn at(&self, node: Place) -> TypeRef<'_> {
         TypeRef::new(self, node)
     }
 }

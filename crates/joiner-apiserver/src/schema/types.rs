@@ -241,6 +241,11 @@ impl<'a> TypeRef<'a> {
         self.node().atomic || self.formed().node().atomic
     }
 
+    /// Whether the kind's status has a path of its own, so that writes to the object leave it alone.
+    pub(crate) fn status_apart(self) -> bool {
+        self.schemas.status_apart && self.has_field("status")
+    }
+
     /// The default that the schema states.
     pub fn default_value(self) -> Option<&'a Value> {
         self.node().default.as_ref()
