@@ -71,7 +71,9 @@ fn definitions(dir: &Path) -> anyhow::Result<BTreeMap<String, Value>> {
     let mut all = BTreeMap::new();
     for file in files {
         let document: Value = read(&file)?;
-        let Some(schemas) = document.pointer("/components/schemas").and_then(Value::as_object) else { continue };
+        let Some(schemas) = document.pointer("/components/schemas").and_then(Value::as_object) else {
+            continue;
+        };
         for (name, schema) in schemas {
             let facts = facts(schema);
             if let Some(before) = all.insert(name.clone(), facts.clone())
@@ -111,7 +113,10 @@ fn facts(schema: &Value) -> Value {
             }
             "properties" => {
                 let properties = value.as_object().into_iter().flatten();
-                to.insert(key.clone(), properties.map(|(name, inner)| (name.clone(), facts(inner))).collect());
+                to.insert(
+                    key.clone(),
+                    properties.map(|(name, inner)| (name.clone(), facts(inner))).collect(),
+                );
             }
             "items" | "additionalProperties" => {
                 to.insert(key.clone(), facts(value));

@@ -88,7 +88,9 @@ pub fn mark(definitions: &mut BTreeMap<String, Value>, tags: &Tags) -> usize {
     let mut marked = 0;
     for (name, definition) in definitions {
         let facts = flattened(name, tags);
-        let Some(properties) = definition.get_mut("properties").and_then(Value::as_object_mut) else { continue };
+        let Some(properties) = definition.get_mut("properties").and_then(Value::as_object_mut) else {
+            continue;
+        };
         for (property, schema) in properties {
             let (Some(fact), Some(schema)) = (facts.get(property), schema.as_object_mut()) else { continue };
             schema.insert("x-go".to_owned(), (*fact).into());
@@ -120,7 +122,17 @@ mod tests {
         let mut tags = Tags::new();
         structs(text, "io.k8s.apimachinery.pkg.apis.meta.v1", &mut tags);
         let flat = flattened("io.k8s.apimachinery.pkg.apis.meta.v1.A", &tags);
-        let expected = [("kind", "drop"), ("n", "pointer"), ("p", "always"), ("q", "null"), ("s", "drop"), ("t", "dropStruct")];
-        assert_eq!(flat.into_iter().collect::<Vec<_>>(), expected.map(|(name, fact)| (name.to_owned(), fact)));
+        let expected = [
+            ("kind", "drop"),
+            ("n", "pointer"),
+            ("p", "always"),
+            ("q", "null"),
+            ("s", "drop"),
+            ("t", "dropStruct"),
+        ];
+        assert_eq!(
+            flat.into_iter().collect::<Vec<_>>(),
+            expected.map(|(name, fact)| (name.to_owned(), fact))
+        );
     }
 }

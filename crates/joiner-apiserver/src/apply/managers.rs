@@ -136,7 +136,9 @@ impl Managers {
         if count <= MAX_UPDATERS {
             return;
         }
-        updaters.sort_by_key(|manager| (self.0.get(manager).and_then(|owned| owned.time.clone()), manager.clone()));
+        updaters.sort_by_key(|manager| {
+            (self.0.get(manager).and_then(|owned| owned.time.clone()), manager.clone())
+        });
         let mut first: BTreeMap<String, Manager> = BTreeMap::new();
         for manager in updaters {
             if count <= MAX_UPDATERS {
@@ -202,7 +204,11 @@ mod tests {
         for number in 0..13 {
             let mut set = FieldSet::default();
             set.insert(&[format!("f:{number}")]);
-            let owned = Owned { set, api_version: "v1".to_owned(), time: Some(format!("2026-01-01T00:00:{number:02}Z")) };
+            let owned = Owned {
+                set,
+                api_version: "v1".to_owned(),
+                time: Some(format!("2026-01-01T00:00:{number:02}Z")),
+            };
             managers.0.insert(Manager::updater(&format!("m{number}"), "v1", ""), owned);
         }
         managers.cap();

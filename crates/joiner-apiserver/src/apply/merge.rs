@@ -14,7 +14,9 @@ pub(super) fn merge(ty: TypeRef<'_>, live: Option<&Value>, config: Option<&Value
         (Some(live), Some(config)) => (live, config),
     };
     match (form(ty, Some(config)), live, config) {
-        (Form::Object, Value::Object(left), Value::Object(right)) if !(left.is_empty() && right.is_empty()) => {
+        (Form::Object, Value::Object(left), Value::Object(right))
+            if !(left.is_empty() && right.is_empty()) =>
+        {
             let mut merged = Map::new();
             for name in left.keys().chain(right.keys()) {
                 if merged.contains_key(name) {
@@ -51,9 +53,8 @@ fn merge_elements(list: TypeRef<'_>, live: &[Value], config: &[Value]) -> Vec<Va
     for (name, item) in &left {
         in_left.entry(name.as_str()).and_modify(|twice| *twice = None).or_insert(Some(item));
     }
-    let merged_with_left = |name: &str, item: &Value| {
-        merge(element, in_left.get(name).copied().flatten(), Some(item))
-    };
+    let merged_with_left =
+        |name: &str, item: &Value| merge(element, in_left.get(name).copied().flatten(), Some(item));
 
     let mut shared: VecDeque<&str> =
         right.iter().map(|(name, _)| name.as_str()).filter(|name| in_left.contains_key(name)).collect();

@@ -20,8 +20,8 @@ use self::set::FieldSet;
 use crate::crd::Cause;
 use crate::schema::{Schemas, TypeRef};
 
-pub use set::display_path;
 pub use set::FieldSet as OwnedFields;
+pub use set::display_path;
 
 /// Owner of the fields that were there before anybody's writes were recorded.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -84,7 +84,12 @@ pub fn apply(
     let bare = live.map_or_else(|| Value::Object(Map::new()), without_managers);
     let scope = Scope { ty, api_version, subresource, now };
     if managers.0.is_empty() {
-        scope.update(&unset(ty), &bare, &mut managers, &Manager::updater(BEFORE_FIRST_APPLY, api_version, subresource));
+        scope.update(
+            &unset(ty),
+            &bare,
+            &mut managers,
+            &Manager::updater(BEFORE_FIRST_APPLY, api_version, subresource),
+        );
     }
     let applier = Manager::applier(manager, subresource);
     let mut outcome = scope.apply(&bare, config, managers.clone(), &applier, force);
@@ -94,11 +99,8 @@ pub fn apply(
     {
         let rest: Vec<Conflict> =
             conflicts.iter().filter(|conflict| !allowed.contains(&conflict.path)).cloned().collect();
-        outcome = if rest.is_empty() {
-            scope.apply(&bare, config, managers, &applier, true)
-        } else {
-            Err(rest)
-        };
+        outcome =
+            if rest.is_empty() { scope.apply(&bare, config, managers, &applier, true) } else { Err(rest) };
     }
     let (mut object, managers) = outcome.map_err(|conflicts| conflict_error(&conflicts))?;
     if manager == KUBECTL {
@@ -240,9 +242,8 @@ impl Scope<'_> {
     fn prune(&self, merged: Value, managers: &Managers, last: &FieldSet) -> Value {
         let ty = self.ty;
         let named = |set: &FieldSet| set.with_named_parents(ty);
-        let remove = |set: &FieldSet| {
-            typed::remove(ty, &merged, set).unwrap_or_else(|| Value::Object(Map::new()))
-        };
+        let remove =
+            |set: &FieldSet| typed::remove(ty, &merged, set).unwrap_or_else(|| Value::Object(Map::new()));
         let owned = managers.0.values().fold(FieldSet::default(), |all, owned| all.union(&owned.set));
         let last = named(last);
         let all = named(&typed::field_set(ty, &merged));

@@ -121,9 +121,7 @@ impl FieldSet {
     #[must_use]
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
         let members = self.members.intersection(&other.members).cloned().collect();
-        self.with_children(members, |element, ours| {
-            Some(other.children.get(element)?.intersection(ours))
-        })
+        self.with_children(members, |element, ours| Some(other.children.get(element)?.intersection(ours)))
     }
 
     /// Places in this one only.
@@ -144,7 +142,9 @@ impl FieldSet {
             if other.members.contains(element) {
                 return None;
             }
-            Some(other.children.get(element).map_or_else(|| ours.clone(), |theirs| ours.without_below(theirs)))
+            Some(
+                other.children.get(element).map_or_else(|| ours.clone(), |theirs| ours.without_below(theirs)),
+            )
         })
     }
 

@@ -15,7 +15,13 @@ fn config_map(data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
 }
 
-fn applied(live: Option<&Value>, config: &Value, manager: &str, force: bool, now: &str) -> Result<Value, ApplyError> {
+fn applied(
+    live: Option<&Value>,
+    config: &Value,
+    manager: &str,
+    force: bool,
+    now: &str,
+) -> Result<Value, ApplyError> {
     apply(kind("", "ConfigMap"), live, config, manager, "v1", "", force, now)
 }
 
@@ -28,7 +34,10 @@ fn entry(manager: &str, operation: &str, time: &str, fields: Value) -> Value {
 fn the_first_apply_owns_what_it_sends() {
     let object = applied(None, &config_map(json!({"k": "v"})), "m1", false, THEN).unwrap();
     assert_eq!(object["data"], json!({"k": "v"}));
-    assert_eq!(object["metadata"]["managedFields"], json!([entry("m1", "Apply", THEN, json!({"f:data": {"f:k": {}}}))]));
+    assert_eq!(
+        object["metadata"]["managedFields"],
+        json!([entry("m1", "Apply", THEN, json!({"f:data": {"f:k": {}}}))])
+    );
 }
 
 #[test]
@@ -43,7 +52,10 @@ fn what_is_not_sent_any_more_goes() {
     let live = applied(None, &config_map(json!({"k": "v", "l": "1"})), "m1", false, THEN).unwrap();
     let object = applied(Some(&live), &config_map(json!({"l": "1"})), "m1", false, NOW).unwrap();
     assert_eq!(object["data"], json!({"l": "1"}));
-    assert_eq!(object["metadata"]["managedFields"], json!([entry("m1", "Apply", NOW, json!({"f:data": {"f:l": {}}}))]));
+    assert_eq!(
+        object["metadata"]["managedFields"],
+        json!([entry("m1", "Apply", NOW, json!({"f:data": {"f:l": {}}}))])
+    );
 
     let bare = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     let object = applied(Some(&live), &bare, "m1", false, NOW).unwrap();
@@ -109,7 +121,11 @@ fn apply_deployment(live: Option<&Value>, config: &Value, manager: &str) -> Valu
 
 #[test]
 fn list_elements_have_their_own_owners() {
-    let live = apply_deployment(None, &deployment(json!([{"name": "c", "image": "x"}, {"name": "z", "image": "z"}])), "m1");
+    let live = apply_deployment(
+        None,
+        &deployment(json!([{"name": "c", "image": "x"}, {"name": "z", "image": "z"}])),
+        "m1",
+    );
     let both = apply_deployment(Some(&live), &deployment(json!([{"name": "side", "image": "s"}])), "m2");
     let containers = &both["spec"]["template"]["spec"]["containers"];
     assert_eq!(
@@ -139,7 +155,8 @@ fn defaulted_fields_go_with_their_element() {
 
 #[test]
 fn untyped_objects_merge_field_by_field() {
-    let config = |spec: Value| json!({"apiVersion": "x.io/v1", "kind": "W", "metadata": {"name": "w"}, "spec": spec});
+    let config =
+        |spec: Value| json!({"apiVersion": "x.io/v1", "kind": "W", "metadata": {"name": "w"}, "spec": spec});
     let live = apply(None, None, &config(json!({"a": 1})), "m1", "x.io/v1", "", false, THEN).unwrap();
     let object = apply(None, Some(&live), &config(json!({"b": 1})), "m2", "x.io/v1", "", false, NOW).unwrap();
     assert_eq!(object["spec"], json!({"a": 1, "b": 1}));
@@ -151,7 +168,8 @@ fn configurations_that_cannot_be_applied() {
     config["metadata"]["managedFields"] = json!([]);
     let error = applied(None, &config, "m1", false, NOW).unwrap_err();
     assert_eq!((error.status, error.message.as_str()), (400, "metadata.managedFields must be nil"));
-    let error = apply(kind("", "ConfigMap"), None, &config_map(json!({})), "m", "v2", "", false, NOW).unwrap_err();
+    let error =
+        apply(kind("", "ConfigMap"), None, &config_map(json!({})), "m", "v2", "", false, NOW).unwrap_err();
     assert_eq!(error.status, 400);
     let mut config = config_map(json!({}));
     config["nope"] = 1.into();
@@ -206,7 +224,10 @@ fn clients_that_drop_the_record_do_not_lose_it() {
 fn an_apply_to_an_unrecorded_object_names_the_former_owner() {
     let live = config_map(json!({"k": "v"}));
     let error = applied(Some(&live), &config_map(json!({"k": "w"})), "m1", false, NOW).unwrap_err();
-    assert_eq!(error.message, "Apply failed with 1 conflict: conflict with \"before-first-apply\" using v1: .data.k");
+    assert_eq!(
+        error.message,
+        "Apply failed with 1 conflict: conflict with \"before-first-apply\" using v1: .data.k"
+    );
 }
 
 #[test]
@@ -215,10 +236,7 @@ fn status_is_recorded_only_by_its_subresource() {
         "spec": {"replicas": 1}, "status": {"replicas": 1}});
     let mut new = deployment.clone();
     track_update(kind("apps", "Deployment"), None, &mut new, "m", "Update", "apps/v1", "", NOW);
-    assert_eq!(
-        new["metadata"]["managedFields"][0]["fieldsV1"],
-        json!({"f:spec": {"f:replicas": {}}})
-    );
+    assert_eq!(new["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
     let mut later = new.clone();
     later["status"]["replicas"] = 2.into();
     track_update(kind("apps", "Deployment"), Some(&new), &mut later, "c", "Update", "apps/v1", "status", NOW);
@@ -231,13 +249,24 @@ fn status_is_recorded_only_by_its_subresource() {
 fn kubectl_takes_over_from_client_side_apply() {
     let sent = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "annotations": {}}, "data": {"k": "v"}});
     let mut live = sent.clone();
-    live["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = format!("{sent}\n").into();
-    track_update(kind("", "ConfigMap"), None, &mut live, "kubectl-client-side-apply", "Update", "v1", "", THEN);
+    live["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] =
+        format!("{sent}\n").into();
+    track_update(
+        kind("", "ConfigMap"),
+        None,
+        &mut live,
+        "kubectl-client-side-apply",
+        "Update",
+        "v1",
+        "",
+        THEN,
+    );
 
     let config = config_map(json!({"k": "w"}));
     let object = applied(Some(&live), &config, "kubectl", false, NOW).unwrap();
     assert_eq!(object["data"]["k"], "w");
-    let annotation = object["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"].as_str();
+    let annotation =
+        object["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"].as_str();
     assert_eq!(annotation, Some(format!("{config}\n").as_str()));
     assert_eq!(applied(Some(&live), &config, "other", false, NOW).unwrap_err().status, 409);
 }

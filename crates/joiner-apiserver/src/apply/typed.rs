@@ -38,9 +38,13 @@ pub(super) fn form(ty: TypeRef<'_>, value: Option<&Value>) -> Form {
 pub(super) fn element_name(list: TypeRef<'_>, item: &Value) -> Result<String, String> {
     if list.list_type() != Some(ListType::Map) {
         return match item {
-            Value::Object(_) => Err("associative list without keys has an element that's a map type".to_owned()),
+            Value::Object(_) => {
+                Err("associative list without keys has an element that's a map type".to_owned())
+            }
             Value::Array(_) => Err("not supported: associative list with lists as elements".to_owned()),
-            Value::Null => Err("associative list without keys has an element that's an explicit null".to_owned()),
+            Value::Null => {
+                Err("associative list without keys has an element that's an explicit null".to_owned())
+            }
             scalar => Ok(format!("v:{scalar}")),
         };
     }
@@ -123,11 +127,7 @@ pub(super) struct Difference {
 impl Difference {
     /// Without the places that a filter takes out.
     pub fn filtered(self, keep: impl Fn(&FieldSet) -> FieldSet) -> Difference {
-        Difference {
-            removed: keep(&self.removed),
-            modified: keep(&self.modified),
-            added: keep(&self.added),
-        }
+        Difference { removed: keep(&self.removed), modified: keep(&self.modified), added: keep(&self.added) }
     }
 }
 
@@ -172,8 +172,10 @@ fn compare_as(
     path: &mut Vec<String>,
     result: &mut Difference,
 ) -> bool {
-    let object = |value: Option<&'_ Value>| value.and_then(Value::as_object).filter(|map| !map.is_empty()).cloned();
-    let list = |value: Option<&'_ Value>| value.and_then(Value::as_array).filter(|list| !list.is_empty()).cloned();
+    let object =
+        |value: Option<&'_ Value>| value.and_then(Value::as_object).filter(|map| !map.is_empty()).cloned();
+    let list =
+        |value: Option<&'_ Value>| value.and_then(Value::as_array).filter(|list| !list.is_empty()).cloned();
     match form {
         Form::Object => {
             let (before, after) = (object(old), object(new));

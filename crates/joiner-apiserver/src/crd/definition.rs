@@ -43,9 +43,11 @@ impl Definition {
     pub fn parse(definition: &Value) -> Result<Definition, Vec<Cause>> {
         let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let mut causes = Vec::new();
-        for (pointer, field) in
-            [("/spec/group", "spec.group"), ("/spec/names/plural", "spec.names.plural"), ("/spec/names/kind", "spec.names.kind")]
-        {
+        for (pointer, field) in [
+            ("/spec/group", "spec.group"),
+            ("/spec/names/plural", "spec.names.plural"),
+            ("/spec/names/kind", "spec.names.kind"),
+        ] {
             if text(pointer).is_empty() {
                 causes.push(Cause::required(field, ""));
             }

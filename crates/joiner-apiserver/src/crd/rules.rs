@@ -4,7 +4,9 @@
 //! place at a time, and the walk is ours: which old value a new one continues, what is shown of a value, what an unchanged value
 //! is still judged by.
 
-use kube_cel::{CompilationError, CompiledSchema, ErrorKind, ValidationError, compile_schema, validate_compiled};
+use kube_cel::{
+    CompilationError, CompiledSchema, ErrorKind, ValidationError, compile_schema, validate_compiled,
+};
 use serde_json::{Map, Value, json};
 
 use super::Cause;

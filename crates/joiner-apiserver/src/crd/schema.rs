@@ -54,7 +54,11 @@ impl Structural {
         if root.kind.is_empty() {
             causes.push(Cause::required(&format!("{path}.type"), "must not be empty at the root"));
         } else if root.kind != "object" {
-            causes.push(Cause::invalid(&format!("{path}.type"), &root.kind.clone().into(), "must be object at the root"));
+            causes.push(Cause::invalid(
+                &format!("{path}.type"),
+                &root.kind.clone().into(),
+                "must be object at the root",
+            ));
         }
         if !causes.is_empty() {
             return Err(causes);
@@ -116,9 +120,8 @@ impl Node {
         };
         let known = ["", "object", "array", "string", "integer", "number", "boolean"];
         if !known.contains(&node.kind.as_str()) {
-            let supported: Vec<Value> = ["array", "boolean", "integer", "number", "object", "string"]
-                .map(Value::from)
-                .to_vec();
+            let supported: Vec<Value> =
+                ["array", "boolean", "integer", "number", "object", "string"].map(Value::from).to_vec();
             causes.push(Cause::not_supported(&format!("{path}.type"), &node.kind.clone().into(), &supported));
         }
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
@@ -126,7 +129,10 @@ impl Node {
             let property = Node::parse(property, &path, false, causes);
             // Anything but an open type is needed to prune and to default.
             if property.kind.is_empty() && !property.int_or_string && !property.preserve_unknown {
-                causes.push(Cause::required(&format!("{path}.type"), "must not be empty for specified object fields"));
+                causes.push(Cause::required(
+                    &format!("{path}.type"),
+                    "must not be empty for specified object fields",
+                ));
             }
             node.properties.insert(name.clone(), property);
         }

@@ -49,7 +49,8 @@ fn spec_causes(spec: Value) -> Vec<String> {
 fn pruning_and_defaulting() {
     let definition = widgets();
     let structural = definition.version("v1").unwrap();
-    let mut object = widget(json!({"size": 1, "unknown": 2, "rules": [{"key": "a", "x": 1}], "free": {"x": {"y": 1}},
+    let mut object =
+        widget(json!({"size": 1, "unknown": 2, "rules": [{"key": "a", "x": 1}], "free": {"x": {"y": 1}},
         "nul": null, "name": null, "m": {"a": null}}));
     object["extra"] = 1.into();
     object["metadata"]["bogus"] = 1.into();
@@ -57,7 +58,9 @@ fn pruning_and_defaulting() {
     structural.default(&mut object);
     assert_eq!(
         object,
-        widget(json!({"color": "red", "free": {"x": {"y": 1}}, "nul": null, "rules": [{"key": "a", "v": 4}], "size": 1, "m": {}}))
+        widget(
+            json!({"color": "red", "free": {"x": {"y": 1}}, "nul": null, "rules": [{"key": "a", "v": 4}], "size": 1, "m": {}})
+        )
     );
     assert_eq!(causes(&definition, &object, None), Vec::<String>::new());
 }
@@ -70,15 +73,21 @@ fn values_are_judged_in_the_words_of_kubernetes() {
     assert_eq!(causes(&widgets(), &bare, None), ["FieldValueRequired spec: Required value"]);
     assert_eq!(
         spec_causes(json!({"size": "big"})),
-        ["FieldValueTypeInvalid spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\""]
+        [
+            "FieldValueTypeInvalid spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\""
+        ]
     );
     assert_eq!(
         spec_causes(json!({"size": 0})),
-        ["FieldValueInvalid spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"]
+        [
+            "FieldValueInvalid spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"
+        ]
     );
     assert_eq!(
         spec_causes(json!({"size": 1, "color": "green"})),
-        ["FieldValueNotSupported spec.color: Unsupported value: \"green\": supported values: \"red\", \"blue\""]
+        [
+            "FieldValueNotSupported spec.color: Unsupported value: \"green\": supported values: \"red\", \"blue\""
+        ]
     );
     assert_eq!(
         spec_causes(json!({"size": 1, "name": "ABCD"})),
@@ -89,7 +98,9 @@ fn values_are_judged_in_the_words_of_kubernetes() {
     );
     assert_eq!(
         spec_causes(json!({"size": 1, "when": "yesterday"})),
-        ["FieldValueTypeInvalid spec.when: Invalid value: \"yesterday\": spec.when in body must be of type date-time: \"yesterday\""]
+        [
+            "FieldValueTypeInvalid spec.when: Invalid value: \"yesterday\": spec.when in body must be of type date-time: \"yesterday\""
+        ]
     );
     assert_eq!(
         spec_causes(json!({"size": 1, "tags": ["a", "b", "c"]})),
@@ -145,7 +156,10 @@ fn rules_speak_as_kubernetes_does() {
         ["FieldValueInvalid spec: Invalid value: failed rule: !has(self.b) || self.b != 13"]
     );
     assert_eq!(of(json!({"l": ["k1", "x"]}), None), ["FieldValueInvalid spec.l: Invalid value: first is k1"]);
-    assert_eq!(of(json!({"a": 2, "b": 1}), None), ["FieldValueForbidden spec.a: Forbidden: a must not exceed b"]);
+    assert_eq!(
+        of(json!({"a": 2, "b": 1}), None),
+        ["FieldValueForbidden spec.a: Forbidden: a must not exceed b"]
+    );
     assert_eq!(
         of(json!({"id": "two"}), Some(json!({"id": "one"}))),
         ["FieldValueInvalid spec.id: Invalid value: \"two\": id is immutable"]
@@ -162,7 +176,11 @@ fn rules_speak_as_kubernetes_does() {
 fn faults_of_the_schema_come_before_rules() {
     let causes = causes(&ruled(), &widget(json!({"a": "x", "b": 13})), None);
     assert_eq!(causes.len(), 2, "{causes:?}");
-    assert!(causes[1].starts_with("FieldValueInvalid <nil>: Invalid value: null: some validation rules were not checked"));
+    assert!(
+        causes[1].starts_with(
+            "FieldValueInvalid <nil>: Invalid value: null: some validation rules were not checked"
+        )
+    );
 }
 
 #[test]
@@ -174,7 +192,8 @@ fn definitions_are_judged() {
         causes,
         [Cause {
             reason: "FieldValueInvalid".to_owned(),
-            message: "Invalid value: \"other.example.com\": must be spec.names.plural+\".\"+spec.group".to_owned(),
+            message: "Invalid value: \"other.example.com\": must be spec.names.plural+\".\"+spec.group"
+                .to_owned(),
             field: "metadata.name".to_owned()
         }]
     );
@@ -183,7 +202,10 @@ fn definitions_are_judged() {
     };
     let at = "spec.versions[0].schema.openAPIV3Schema";
     assert_eq!(fields(json!({})), [format!("{at}.type")]);
-    assert_eq!(fields(json!({"type": "object", "properties": {"a": {}}})), [format!("{at}.properties[a].type")]);
+    assert_eq!(
+        fields(json!({"type": "object", "properties": {"a": {}}})),
+        [format!("{at}.properties[a].type")]
+    );
     assert_eq!(
         fields(json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.(("}]})),
         [format!("{at}.x-kubernetes-validations[0].rule")]
@@ -195,14 +217,17 @@ fn definitions_are_judged() {
 
 #[test]
 fn combinations() {
-    let definition = Definition::parse(&definition(json!({"type": "object", "properties": {"spec": {"type": "object",
+    let definition =
+        Definition::parse(&definition(json!({"type": "object", "properties": {"spec": {"type": "object",
         "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
         "oneOf": [{"required": ["x"]}, {"required": ["y"]}]}}})))
-    .unwrap();
+        .unwrap();
     assert_eq!(causes(&definition, &widget(json!({"x": 1})), None), Vec::<String>::new());
     assert_eq!(
         causes(&definition, &widget(json!({"x": 1, "y": 1})), None),
-        ["FieldValueInvalid <nil>: Invalid value: \"\": \"spec\" must validate one and only one schema (oneOf). Found 2 valid alternatives"]
+        [
+            "FieldValueInvalid <nil>: Invalid value: \"\": \"spec\" must validate one and only one schema (oneOf). Found 2 valid alternatives"
+        ]
     );
     assert_eq!(causes(&definition, &widget(json!({})), None).len(), 2);
 }
@@ -212,9 +237,20 @@ fn apply_follows_the_schema() {
     let definition = widgets();
     let ty = definition.version("v1").unwrap().type_ref();
     let apply = |live: Option<&Value>, spec: Value, manager: &str| {
-        crate::apply::apply(Some(ty), live, &widget(spec), manager, "example.com/v1", "", false, "2026-01-01T00:00:00Z").unwrap()
+        crate::apply::apply(
+            Some(ty),
+            live,
+            &widget(spec),
+            manager,
+            "example.com/v1",
+            "",
+            false,
+            "2026-01-01T00:00:00Z",
+        )
+        .unwrap()
     };
-    let live = apply(None, json!({"size": 1, "rules": [{"key": "a"}], "tags": ["x"], "free": {"p": 1}}), "m1");
+    let live =
+        apply(None, json!({"size": 1, "rules": [{"key": "a"}], "tags": ["x"], "free": {"p": 1}}), "m1");
     let live = apply(Some(&live), json!({"rules": [{"key": "b"}], "tags": ["y"], "free": {"q": 1}}), "m2");
     assert_eq!(
         live["spec"],

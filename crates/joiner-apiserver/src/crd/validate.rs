@@ -41,7 +41,9 @@ pub(super) fn validate(node: &Node, new: &Value, old: Option<&Value>, path: &str
 /// The type a value should have, if it has another.
 fn wanted_type(node: &Node, value: &Value) -> Option<String> {
     let whole = |value: &Value| match value {
-        Value::Number(number) => !number.is_f64() || number.as_f64().is_some_and(|number| number.fract() == 0.0),
+        Value::Number(number) => {
+            !number.is_f64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
+        }
         _ => false,
     };
     if node.int_or_string {

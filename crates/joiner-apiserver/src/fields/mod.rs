@@ -140,7 +140,10 @@ impl Place {
         if self.names.is_empty() {
             format!("json: cannot unmarshal {found} into Go value of type {wanted}")
         } else {
-            format!("json: cannot unmarshal {found} into Go struct field {}.{} of type {wanted}", self.owner, self.names)
+            format!(
+                "json: cannot unmarshal {found} into Go struct field {}.{} of type {wanted}",
+                self.owner, self.names
+            )
         }
     }
 }
@@ -180,7 +183,9 @@ impl Checker {
             }
             (Shape::Any, _) => {}
             (_, document) => {
-                if let Err(message) = scalars::check(ty, document, |found, wanted| place.mismatch(found, wanted)) {
+                if let Err(message) =
+                    scalars::check(ty, document, |found, wanted| place.mismatch(found, wanted))
+                {
                     self.problems.push(FieldProblem::Type(message));
                 }
             }
@@ -190,7 +195,8 @@ impl Checker {
     fn visit_struct(&mut self, ty: TypeRef<'_>, entries: &[(String, Document)], place: &Place) {
         let name = ty.go_name();
         let owner = name.rsplit('.').next().unwrap_or_default();
-        let inner = Place { strict: place.strict.clone(), names: place.names.clone(), owner: owner.to_owned() };
+        let inner =
+            Place { strict: place.strict.clone(), names: place.names.clone(), owner: owner.to_owned() };
         self.visit_entries(entries, &inner, |name| ty.field(name).map(|field| (field, true)));
     }
 
@@ -239,8 +245,14 @@ mod tests {
              unknown field \"spec.containers[0].bogus\""
         );
         assert_eq!(Document::parse(body).unwrap().to_value()["spec"]["containers"][0]["image"], "y");
-        assert_eq!(problems("", "ConfigMap", &json!({"metadata": {"bogus": 1}})), ["unknown field \"metadata.bogus\""]);
-        assert_eq!(problems("", "ConfigMap", r#"{"data":{"a":"1","a":"2"}}"#), ["duplicate field \"data.a\""]);
+        assert_eq!(
+            problems("", "ConfigMap", &json!({"metadata": {"bogus": 1}})),
+            ["unknown field \"metadata.bogus\""]
+        );
+        assert_eq!(
+            problems("", "ConfigMap", r#"{"data":{"a":"1","a":"2"}}"#),
+            ["duplicate field \"data.a\""]
+        );
         assert_eq!(problems("", "ConfigMap", &json!({"Data": {}})), ["unknown field \"Data\""]);
     }
 
@@ -256,16 +268,22 @@ mod tests {
         );
         assert_eq!(
             problems("apps", "Deployment", &json!({"spec": {"replicas": 1.5}})),
-            ["json: cannot unmarshal number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32"]
+            [
+                "json: cannot unmarshal number 1.5 into Go struct field DeploymentSpec.spec.replicas of type int32"
+            ]
         );
         let body = json!({"spec": {"template": {"spec": {"containers": [{"name": 7}]}}}});
         assert_eq!(
             problems("apps", "Deployment", &body),
-            ["json: cannot unmarshal number into Go struct field Container.spec.template.spec.containers.name of type string"]
+            [
+                "json: cannot unmarshal number into Go struct field Container.spec.template.spec.containers.name of type string"
+            ]
         );
         assert_eq!(
             problems("", "Pod", &json!({"spec": {"containers": {}}})),
-            ["json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container"]
+            [
+                "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container"
+            ]
         );
         let body = json!({"spec": {"containers": [{"resources": {"requests": {"cpu": "two"}}}]}});
         assert_eq!(
@@ -290,7 +308,9 @@ mod tests {
         let body = json!({"metadata": {"creationTimestamp": "yesterday"}});
         assert_eq!(
             problems("", "ConfigMap", &body),
-            ["parsing time \"yesterday\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"yesterday\" as \"2006\""]
+            [
+                "parsing time \"yesterday\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"yesterday\" as \"2006\""
+            ]
         );
     }
 }

@@ -100,7 +100,11 @@ mod tests {
     #[test]
     fn zero_values_appear_or_go() {
         assert_eq!(
-            normal("", "Node", json!({"status": {"conditions": [{"type": "Ready", "status": "True"}], "capacity": {"cpu": 4}}})),
+            normal(
+                "",
+                "Node",
+                json!({"status": {"conditions": [{"type": "Ready", "status": "True"}], "capacity": {"cpu": 4}}})
+            ),
             json!({"metadata": {}, "spec": {}, "status": {
                 "capacity": {"cpu": "4"},
                 "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": null, "lastTransitionTime": null}],
@@ -110,7 +114,11 @@ mod tests {
                     "architecture": ""}}})
         );
         assert_eq!(
-            normal("apps", "Deployment", json!({"spec": {"replicas": 0, "minReadySeconds": 0, "paused": false}}))["spec"],
+            normal(
+                "apps",
+                "Deployment",
+                json!({"spec": {"replicas": 0, "minReadySeconds": 0, "paused": false}})
+            )["spec"],
             json!({"replicas": 0, "selector": null, "strategy": {}, "template": {"metadata": {}, "spec": {"containers": null}}})
         );
     }
@@ -118,10 +126,18 @@ mod tests {
     #[test]
     fn unknown_fields_nulls_and_empties_go() {
         assert_eq!(
-            normal("", "ConfigMap", json!({"nope": 1, "data": null, "metadata": {"labels": {}, "finalizers": [], "name": "a"}})),
+            normal(
+                "",
+                "ConfigMap",
+                json!({"nope": 1, "data": null, "metadata": {"labels": {}, "finalizers": [], "name": "a"}})
+            ),
             json!({"metadata": {"name": "a"}})
         );
-        let event = normal("", "Event", json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod"}, "count": 1}));
+        let event = normal(
+            "",
+            "Event",
+            json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod"}, "count": 1}),
+        );
         assert_eq!(
             event,
             json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod"}, "source": {}, "firstTimestamp": null,
@@ -131,7 +147,11 @@ mod tests {
 
     #[test]
     fn quantities_become_canonical() {
-        let pod = normal("", "Pod", json!({"spec": {"containers": [{"resources": {"limits": {"memory": "1024Mi"}}}]}}));
+        let pod = normal(
+            "",
+            "Pod",
+            json!({"spec": {"containers": [{"resources": {"limits": {"memory": "1024Mi"}}}]}}),
+        );
         assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"]["memory"], "1Gi");
     }
 }

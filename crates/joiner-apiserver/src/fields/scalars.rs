@@ -2,8 +2,8 @@
 
 use serde_json::Number;
 
-use super::quantity;
 use super::Document;
+use super::quantity;
 use crate::schema::{Shape, TypeRef};
 
 /// Checks a value that is not followed further. `mismatch` makes the message from what was found and what was wanted.
@@ -24,9 +24,8 @@ pub(super) fn check(
         }
         (Shape::IntOrString, Document::String(_)) => Ok(()),
         (Shape::IntOrString, Document::Number(number)) => {
-            integer(number, i64::from(i32::MIN), i64::from(i32::MAX)).ok_or_else(|| {
-                format!("json: cannot unmarshal number {number} into Go value of type int32")
-            })
+            integer(number, i64::from(i32::MIN), i64::from(i32::MAX))
+                .ok_or_else(|| format!("json: cannot unmarshal number {number} into Go value of type int32"))
         }
         (Shape::IntOrString, _) => {
             Err(format!("json: cannot unmarshal {} into Go value of type int32", kind(document)))
@@ -86,7 +85,9 @@ fn time(text: &str, micro: bool) -> Result<(), String> {
         [(4, "2006", "-"), (2, "01", "-"), (2, "02", "T"), (2, "15", ":"), (2, "04", ":"), (2, "05", "")]
     {
         let number = rest.get(..digits).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
-        let Some(number) = number.and_then(|part| part.parse::<u32>().ok()) else { return fail(rest, wanted) };
+        let Some(number) = number.and_then(|part| part.parse::<u32>().ok()) else {
+            return fail(rest, wanted);
+        };
         let range = match wanted {
             "01" => 1..=12,
             "02" => 1..=31,

@@ -11,7 +11,8 @@ pub(super) fn go_print(value: &Value) -> String {
         Value::String(value) => value.clone(),
         Value::Array(list) => format!("[{}]", list.iter().map(go_print).collect::<Vec<_>>().join(" ")),
         Value::Object(map) => {
-            let entries: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", go_print(value))).collect();
+            let entries: Vec<String> =
+                map.iter().map(|(key, value)| format!("{key}:{}", go_print(value))).collect();
             format!("map[{}]", entries.join(" "))
         }
     }

@@ -20,7 +20,10 @@ pub fn json(doc: &Value, patch: &Value) -> Result<Value, PatchError> {
         return Err(PatchError::undecodable(odd, "handlers.jsonPatchOp"));
     }
     if operations.len() > MAX_OPERATIONS {
-        let message = format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}", operations.len());
+        let message = format!(
+            "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+            operations.len()
+        );
         return Err(PatchError { status: 413, reason: "RequestEntityTooLarge", message });
     }
     let operations: json_patch::Patch =

@@ -34,7 +34,9 @@ impl PatchError {
             serde_json::Value::Array(_) => "array",
             serde_json::Value::Object(_) => "object",
         };
-        Self::bad_request(format!("error decoding patch: json: cannot unmarshal {found} into Go value of type {wanted}"))
+        Self::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {found} into Go value of type {wanted}"
+        ))
     }
 
     fn bad_request(message: impl Into<String>) -> Self {

@@ -140,7 +140,8 @@ fn check_order(new: &[Value], order: &[Value], merge_key: Option<&str>) -> Resul
     let mut rest = order.iter();
     for item in new.iter().filter(|item| item.get(PATCH).is_none()) {
         let identity = identity(item, merge_key)?;
-        let found = rest.any(|wanted| self::identity(wanted, merge_key).is_ok_and(|wanted| wanted == identity));
+        let found =
+            rest.any(|wanted| self::identity(wanted, merge_key).is_ok_and(|wanted| wanted == identity));
         if !found {
             let (new, order) = (Value::Array(new.to_vec()), Value::Array(order.to_vec()));
             return Err(PatchError::internal(format!(
@@ -162,7 +163,10 @@ fn merge_list(old: Vec<Value>, new: Vec<Value>, ty: Option<TypeRef<'_>>) -> Resu
     }
     if !items.all(|item| std::mem::discriminant(item) == std::mem::discriminant(first)) {
         let both = Value::Array(vec![Value::Array(old), Value::Array(new)]);
-        return Err(PatchError::internal(format!("list element types are not identical: {}", go_print(&both))));
+        return Err(PatchError::internal(format!(
+            "list element types are not identical: {}",
+            go_print(&both)
+        )));
     }
     if !first.is_object() {
         let mut merged: Vec<Value> = Vec::new();
@@ -373,7 +377,8 @@ mod tests {
 
     #[test]
     fn elements_merge_by_name_and_keep_their_order() {
-        let spec = template(json!({"containers": [{"name": "b", "image": "z"}, {"name": "n", "image": "n"}]}));
+        let spec =
+            template(json!({"containers": [{"name": "b", "image": "z"}, {"name": "n", "image": "n"}]}));
         assert_eq!(names(&spec["containers"]), ["a", "b", "n"]);
         assert_eq!(spec["containers"][1]["image"], "z");
         assert_eq!(spec["containers"][0]["image"], "x");
@@ -392,11 +397,14 @@ mod tests {
 
     #[test]
     fn directives_in_maps() {
-        let doc = patched(json!({"spec": {"template": {"metadata": {"$patch": "replace", "labels": {"only": "1"}}}}}));
+        let doc = patched(
+            json!({"spec": {"template": {"metadata": {"$patch": "replace", "labels": {"only": "1"}}}}}),
+        );
         assert_eq!(doc["spec"]["template"]["metadata"], json!({"labels": {"only": "1"}}));
         let doc = patched(json!({"spec": {"template": {"metadata": {"$patch": "delete"}}}}));
         assert_eq!(doc["spec"]["template"]["metadata"], json!({}));
-        let spec = template(json!({"containers": [{"name": "a", "args": ["9"]}], "tolerations": [{"key": "t"}]}));
+        let spec =
+            template(json!({"containers": [{"name": "a", "args": ["9"]}], "tolerations": [{"key": "t"}]}));
         assert_eq!(spec["containers"][0]["args"], json!(["9"]));
         assert_eq!(spec["tolerations"], json!([{"key": "t"}]));
     }

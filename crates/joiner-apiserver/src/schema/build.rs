@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::types::{ListType, Node, NodeId, NodeShape, PatchStrategy, StructBody, ZeroValue};
 use super::Schemas;
+use super::types::{ListType, Node, NodeId, NodeShape, PatchStrategy, StructBody, ZeroValue};
 
 /// The first two nodes of every set are always these.
 pub(super) const ANY: NodeId = NodeId(0);

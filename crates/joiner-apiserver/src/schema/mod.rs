@@ -14,8 +14,8 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-pub use types::{ListType, PatchStrategy, Shape, TypeRef, ZeroValue};
 pub(crate) use types::NodeId as Place;
+pub use types::{ListType, PatchStrategy, Shape, TypeRef, ZeroValue};
 use types::{Node, NodeId, StructBody};
 
 /// Types of a set of kinds.
@@ -34,12 +34,9 @@ static DOCUMENT: LazyLock<Map<String, Value>> =
         Value::Object(definitions) => definitions,
         _ => Map::new(),
     });
-static BUILTIN: LazyLock<Schemas> = LazyLock::new(|| Schemas {
-    status_apart: true,
-    ..build::from_definitions(&DOCUMENT)
-});
-static DISCOVERY: LazyLock<Value> =
-    LazyLock::new(|| unpack(include_bytes!("../../data/discovery.json.zst")));
+static BUILTIN: LazyLock<Schemas> =
+    LazyLock::new(|| Schemas { status_apart: true, ..build::from_definitions(&DOCUMENT) });
+static DISCOVERY: LazyLock<Value> = LazyLock::new(|| unpack(include_bytes!("../../data/discovery.json.zst")));
 
 impl Schemas {
     /// Types of the kinds that Kubernetes has built in.
@@ -94,7 +91,8 @@ pub fn packed_discovery() -> &'static Value {
 /// Reads packed data that is part of the binary: a fault in it is a fault of the build, and the tests read all of it.
 fn unpack(packed: &[u8]) -> Value {
     let mut text = Vec::new();
-    let read = zstd::stream::read::Decoder::new(packed).and_then(|mut decoder| decoder.read_to_end(&mut text));
+    let read =
+        zstd::stream::read::Decoder::new(packed).and_then(|mut decoder| decoder.read_to_end(&mut text));
     debug_assert!(read.is_ok(), "packed data is whole");
     serde_json::from_slice(&text).unwrap_or(Value::Null)
 }
