@@ -10,11 +10,18 @@ use super::set::FieldSet;
 const MAX_UPDATERS: usize = 10;
 const OLD_UPDATERS: &str = "ancient-changes";
 
+/// How a manager writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Apply,
+    Update,
+}
+
 /// What makes a manager itself. An applier is the same whatever version it applies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Manager {
     pub name: String,
-    pub applies: bool,
+    pub operation: Operation,
     /// Empty for appliers.
     pub api_version: String,
     pub subresource: String,
@@ -24,7 +31,7 @@ impl Manager {
     pub fn applier(name: &str, subresource: &str) -> Manager {
         Manager {
             name: named(name),
-            applies: true,
+            operation: Operation::Apply,
             api_version: String::new(),
             subresource: subresource.to_owned(),
         }
@@ -33,7 +40,7 @@ impl Manager {
     pub fn updater(name: &str, api_version: &str, subresource: &str) -> Manager {
         Manager {
             name: named(name),
-            applies: false,
+            operation: Operation::Update,
             api_version: api_version.to_owned(),
             subresource: subresource.to_owned(),
         }
@@ -46,7 +53,7 @@ impl Manager {
             text += &format!(" with subresource {:?}", self.subresource);
         }
         match time {
-            _ if self.applies => {}
+            _ if self.operation == Operation::Apply => {}
             None => text += &format!(" using {}", self.api_version),
             Some(time) => text += &format!(" using {} at {time}", self.api_version),
         }
@@ -124,14 +131,15 @@ impl Managers {
     fn entries(&self) -> Value {
         let mut managers: Vec<(&Manager, &Owned)> = self.0.iter().collect();
         managers.sort_by_key(|(manager, owned)| {
-            (!manager.applies, &owned.time, &manager.name, &owned.api_version, &manager.subresource)
+            (manager.operation, &owned.time, &manager.name, &owned.api_version, &manager.subresource)
         });
         managers.into_iter().map(|(manager, owned)| entry(manager, owned)).collect()
     }
 
     /// Folds the oldest updaters together when there are too many.
     pub fn cap(&mut self) {
-        let mut updaters: Vec<Manager> = self.0.keys().filter(|manager| !manager.applies).cloned().collect();
+        let mut updaters: Vec<Manager> =
+            self.0.keys().filter(|manager| manager.operation == Operation::Update).cloned().collect();
         let mut count = updaters.len();
         if count <= MAX_UPDATERS {
             return;
@@ -168,7 +176,7 @@ impl Managers {
 fn entry(manager: &Manager, owned: &Owned) -> Value {
     let mut entry = Map::new();
     entry.insert("manager".to_owned(), manager.name.clone().into());
-    entry.insert("operation".to_owned(), if manager.applies { "Apply" } else { "Update" }.into());
+    entry.insert("operation".to_owned(), format!("{:?}", manager.operation).into());
     entry.insert("apiVersion".to_owned(), owned.api_version.clone().into());
     if let Some(time) = &owned.time {
         entry.insert("time".to_owned(), time.clone().into());

@@ -242,8 +242,10 @@ impl Scope<'_> {
     fn prune(&self, merged: Value, managers: &Managers, last: &FieldSet) -> Value {
         let ty = self.ty;
         let named = |set: &FieldSet| set.with_named_parents(ty);
-        let remove =
-            |set: &FieldSet| typed::remove(ty, &merged, set).unwrap_or_else(|| Value::Object(Map::new()));
+        let remove = |set: &FieldSet| match typed::remove(ty, &merged, set) {
+            Value::Null => Value::Object(Map::new()),
+            object => object,
+        };
         let owned = managers.0.values().fold(FieldSet::default(), |all, owned| all.union(&owned.set));
         let last = named(last);
         let all = named(&typed::field_set(ty, &merged));

@@ -270,8 +270,8 @@ pub(super) fn same(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// A value without some places. What becomes empty that way goes too.
-pub(super) fn remove(ty: TypeRef<'_>, value: &Value, gone: &FieldSet) -> Option<Value> {
+/// A value without some places. What becomes empty that way becomes null: its owners, if any, still own it.
+pub(super) fn remove(ty: TypeRef<'_>, value: &Value, gone: &FieldSet) -> Value {
     match (form(ty, Some(value)), value) {
         (Form::Object, Value::Object(map)) => {
             let mut kept = Map::new();
@@ -282,11 +282,11 @@ pub(super) fn remove(ty: TypeRef<'_>, value: &Value, gone: &FieldSet) -> Option<
                 }
                 let value = match (gone.below(&element), ty.field(name)) {
                     (Some(below), Some(field)) => remove(field, value, below),
-                    _ => Some(value.clone()),
+                    _ => value.clone(),
                 };
-                kept.extend(value.map(|value| (name.clone(), value)));
+                kept.insert(name.clone(), value);
             }
-            (!kept.is_empty()).then_some(Value::Object(kept))
+            if kept.is_empty() { Value::Null } else { Value::Object(kept) }
         }
         (Form::List, Value::Array(items)) => {
             let mut kept = Vec::new();
@@ -295,15 +295,15 @@ pub(super) fn remove(ty: TypeRef<'_>, value: &Value, gone: &FieldSet) -> Option<
                 if gone.has(&name) {
                     continue;
                 }
-                kept.extend(match (gone.below(&name), ty.element()) {
+                kept.push(match (gone.below(&name), ty.element()) {
                     (Some(below), Some(element)) => remove(element, item, below),
-                    _ => Some(item.clone()),
+                    _ => item.clone(),
                 });
             }
-            (!kept.is_empty()).then_some(Value::Array(kept))
+            if kept.is_empty() { Value::Null } else { Value::Array(kept) }
         }
         // Below a whole there is nothing to pick: the whole goes.
-        (Form::Leaf, Value::Object(_) | Value::Array(_)) => None,
-        (_, value) => Some(value.clone()),
+        (Form::Leaf, Value::Object(_) | Value::Array(_)) => Value::Null,
+        (_, value) => value.clone(),
     }
 }

@@ -5,7 +5,8 @@
 //! is still judged by.
 
 use kube_cel::{
-    CompilationError, CompiledSchema, ErrorKind, ValidationError, compile_schema, validate_compiled,
+    CompilationError, CompilationResult, CompiledSchema, ErrorKind, ValidationError, compile_schema,
+    validate_compiled,
 };
 use serde_json::{Map, Value, json};
 
@@ -56,9 +57,18 @@ impl Rules {
         Some(Rules { compiled, kind })
     }
 
+    fn compiled(&self, rule: &str) -> Option<&CompilationResult> {
+        self.compiled.validations.iter().flatten().find(|compiled| compiled.rule.rule == rule)
+    }
+
     fn compares_with_old(&self, rule: &str) -> bool {
-        let rules = self.compiled.validations.iter().flatten();
-        rules.into_iter().any(|compiled| compiled.rule.rule == rule && compiled.is_transition_rule)
+        self.compiled(rule).is_some_and(|compiled| compiled.is_transition_rule)
+    }
+
+    /// How a rule is called when it cannot be evaluated: by its message, if it has one.
+    fn name<'a>(&'a self, rule: &'a str) -> &'a str {
+        let message = self.compiled(rule).and_then(|compiled| compiled.rule.message.as_deref());
+        message.filter(|message| !message.is_empty()).unwrap_or(rule).trim()
     }
 }
 
@@ -77,21 +87,30 @@ fn without_rules(schema: &Value) -> Value {
 
 /// Runs the rules of all places on an object.
 pub(super) fn check(root: &Node, new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
-    visit(root, new, old, "", causes);
+    visit(root, new, old, false, "", causes);
 }
 
-fn visit(node: &Node, new: &Value, old: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
+/// `unchanged`: whether the nearest place above with an old value is as it was.
+fn visit(
+    node: &Node,
+    new: &Value,
+    old: Option<&Value>,
+    unchanged: bool,
+    path: &str,
+    causes: &mut Vec<Cause>,
+) {
     if new.is_null() {
         return;
     }
     let old = old.filter(|old| !old.is_null());
+    let unchanged = old.map_or(unchanged, |old| node.is_unchanged(new, old));
     if let Some(rules) = &node.rules
         && let Err(errors) = validate_compiled(&rules.compiled, new, old)
     {
         for error in errors {
             // What did not change may stay as it is, unless the rule is about the change.
-            let unchanged = old == Some(new) && !rules.compares_with_old(&error.rule);
-            if !(unchanged && error.kind == ErrorKind::ValidationFailure) {
+            let passes = unchanged && error.kind == ErrorKind::ValidationFailure;
+            if !(passes && !rules.compares_with_old(&error.rule)) {
                 causes.push(cause(rules, &error, new, path));
             }
         }
@@ -100,14 +119,21 @@ fn visit(node: &Node, new: &Value, old: Option<&Value>, path: &str, causes: &mut
         Value::Object(map) => {
             for (name, value) in map {
                 if let Some(inner) = node.member(name) {
-                    visit(inner, value, old.and_then(|old| old.get(name)), &join(path, name), causes);
+                    visit(
+                        inner,
+                        value,
+                        node.continued_field(name, old),
+                        unchanged,
+                        &join(path, name),
+                        causes,
+                    );
                 }
             }
         }
         Value::Array(items) => {
             let Some(inner) = &node.items else { return };
             for (index, item) in items.iter().enumerate() {
-                visit(inner, item, node.continued(item, old), &format!("{path}[{index}]"), causes);
+                visit(inner, item, node.continued(item, old), unchanged, &format!("{path}[{index}]"), causes);
             }
         }
         _ => {}
@@ -117,13 +143,16 @@ fn visit(node: &Node, new: &Value, old: Option<&Value>, path: &str, causes: &mut
 fn cause(rules: &Rules, error: &ValidationError, value: &Value, path: &str) -> Cause {
     if error.kind != ErrorKind::ValidationFailure {
         let detail = match error.message.strip_prefix("rule evaluation error: ") {
-            Some(message) => format!("{message} evaluating rule: {}", error.rule.trim()),
+            Some(message) => {
+                format!("{} evaluating rule: {}", uncapitalised(message), rules.name(&error.rule))
+            }
             None => error.message.clone(),
         };
         return Cause::invalid(path, &rules.kind.as_str().into(), &detail);
     }
-    let below = error.field_path.trim_start_matches('.');
-    let field = if below.is_empty() { path.to_owned() } else { join(path, below) };
+    // Keys in quotes and brackets are shown without the quotes.
+    let below = error.field_path.trim_start_matches('.').replace("['", "[").replace("']", "]");
+    let field = if below.is_empty() { path.to_owned() } else { join(path, &below) };
     let detail = error.message.trim();
     let shown = (!value.is_object() && !value.is_array()).then_some(value);
     match (error.reason.as_deref(), shown) {
@@ -133,4 +162,10 @@ fn cause(rules: &Rules, error: &ValidationError, value: &Value, path: &str) -> C
         (_, Some(value)) => Cause::invalid(&field, value, detail),
         (_, None) => Cause::invalid_omitted(&field, detail),
     }
+}
+
+/// Messages of Kubernetes begin with a small letter.
+fn uncapitalised(message: &str) -> String {
+    let mut letters = message.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }

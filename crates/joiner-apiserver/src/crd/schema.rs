@@ -34,6 +34,8 @@ pub(super) struct Node {
     pub preserve_unknown: bool,
     /// A whole object inside the object: it keeps `apiVersion`, `kind` and `metadata`.
     pub embedded: bool,
+    /// The object is one value as a whole.
+    pub atomic: bool,
     pub list: Option<ListType>,
     pub keys: Vec<String>,
     pub checks: Checks,
@@ -118,6 +120,7 @@ impl Node {
             embedded: flag("x-kubernetes-embedded-resource"),
             ..Node::default()
         };
+        node.atomic = text("x-kubernetes-map-type") == "atomic";
         let known = ["", "object", "array", "string", "integer", "number", "boolean"];
         if !known.contains(&node.kind.as_str()) {
             let supported: Vec<Value> =
@@ -183,8 +186,42 @@ impl Node {
         if self.list != Some(ListType::Map) {
             return None;
         }
-        let key = self.key_of(item)?;
+        let key = self.key_of(item).filter(|key| self.is_whole_key(key))?;
         old?.as_array()?.iter().find(|other| self.key_of(other).is_some_and(|other| other == key))
+    }
+
+    fn is_whole_key(&self, key: &Value) -> bool {
+        let scalar = |value: &Value| !value.is_null() && !value.is_object() && !value.is_array();
+        self.keys.iter().all(|name| key.get(name).is_some_and(scalar))
+    }
+
+    /// The old value that the value of a field continues.
+    pub(super) fn continued_field<'v>(&self, name: &str, old: Option<&'v Value>) -> Option<&'v Value> {
+        if self.atomic { None } else { old.and_then(|old| old.get(name)) }
+    }
+
+    /// Whether a value is the same as before, as far as the schema can tell: what it does not declare counts as changed, and the
+    /// order of a list with keys does not count.
+    pub(super) fn is_unchanged(&self, new: &Value, old: &Value) -> bool {
+        match (new, old) {
+            (Value::Array(new), Value::Array(before)) => match (&self.items, self.list) {
+                (Some(items), Some(ListType::Map)) => {
+                    let same = |item: &Value| {
+                        self.continued(item, Some(old)).is_some_and(|before| items.is_unchanged(item, before))
+                    };
+                    new.len() == before.len() && new.iter().all(same)
+                }
+                _ => new == before,
+            },
+            (Value::Object(new), Value::Object(before)) => {
+                let same = |(name, value): (&String, &Value)| match (before.get(name), self.member(name)) {
+                    (Some(before), Some(member)) => member.is_unchanged(value, before),
+                    _ => false,
+                };
+                new.len() == before.len() && new.iter().all(same)
+            }
+            _ => new == old,
+        }
     }
 
     /// The keys of an element of a list with keys, defaults included.

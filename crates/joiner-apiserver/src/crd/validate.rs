@@ -7,7 +7,7 @@ use super::schema::{Node, join};
 
 /// Judges a value. One that equals the value it continues was judged before and is not judged again.
 pub(super) fn validate(node: &Node, new: &Value, old: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
-    if old == Some(new) || (new.is_null() && node.nullable) {
+    if old.is_some_and(|old| node.is_unchanged(new, old)) || (new.is_null() && node.nullable) {
         return;
     }
     if let Some(wanted) = wanted_type(node, new) {

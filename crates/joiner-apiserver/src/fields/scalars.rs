@@ -67,7 +67,7 @@ fn base64(text: &str) -> Result<(), String> {
     let odd = bytes[..body].iter().find(|(_, byte)| !allowed(*byte)).map(|(place, _)| *place);
     match odd {
         Some(place) => Err(format!("illegal base64 data at input byte {place}")),
-        None if bytes.len() % 4 != 0 || bytes.len() - body > 2 => {
+        None if !bytes.len().is_multiple_of(4) || bytes.len() - body > 2 => {
             Err(format!("illegal base64 data at input byte {}", body / 4 * 4))
         }
         None => Ok(()),

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::go_print::go_print;
 use super::{PatchError, check_merge};
-use crate::schema::{Shape, TypeRef};
+use crate::schema::TypeRef;
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -110,7 +110,11 @@ fn merge_ordered_lists(
         if let Some(new) = &new {
             check_order(new, &order, merge_key)?;
         }
-        let server = old.clone().unwrap_or_default();
+        let mut server = old.clone().unwrap_or_default();
+        let bare = server.is_empty() && new.as_ref().is_none_or(Vec::is_empty);
+        if bare && (old.is_some() || new.is_some()) {
+            return Err(PatchError::internal("no elements in any of the given slices"));
+        }
         let merged = match (old, new) {
             (Some(old), None) => old,
             (None, Some(new)) => match without_directives(Value::Array(new)) {
@@ -119,6 +123,7 @@ fn merge_ordered_lists(
             },
             (Some(old), Some(new)) => {
                 if field.is_some_and(|field| field.patch_strategy().merge) {
+                    reuse_slots(&mut server, &new, merge_key);
                     merge_list(old, new, field)?
                 } else {
                     new
@@ -130,6 +135,35 @@ fn merge_ordered_lists(
         original.insert(key.to_owned(), Value::Array(merged));
     }
     Ok(())
+}
+
+/// Kubernetes deletes and appends in the very list whose order it asks for afterwards: a new element that takes the place of a
+/// deleted one counts as having been there. Clients see the resulting order, so it is kept.
+fn reuse_slots(server: &mut [Value], new: &[Value], merge_key: Option<&str>) {
+    let Some(key) = merge_key else { return };
+    let same = |left: &Value, right: &Value| left.get(key).is_some() && left.get(key) == right.get(key);
+    let (mut used, mut replaced) = (server.len(), false);
+    for item in new {
+        match item.get(PATCH).and_then(Value::as_str) {
+            Some("delete") => {
+                while let Some(place) = server[..used].iter().position(|other| same(other, item)) {
+                    server[place..used].rotate_left(1);
+                    used -= 1;
+                    server[used] = server[used.saturating_sub(1)].clone();
+                }
+            }
+            Some(_) => replaced = true,
+            None => {}
+        }
+    }
+    for item in new.iter().filter(|item| item.get(PATCH).is_none() && !replaced) {
+        if !server[..used.min(server.len())].iter().any(|other| same(other, item)) {
+            if let Some(slot) = server.get_mut(used) {
+                *slot = item.clone();
+            }
+            used += 1;
+        }
+    }
 }
 
 /// Elements of the patch must come in the order that the directive gives.
@@ -319,20 +353,18 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
-/// Whether a strategic merge patch would merge lists here; used by tests to look for gaps in the facts.
-#[cfg(test)]
-fn merges_without_key(ty: TypeRef<'_>) -> bool {
-    ty.patch_strategy().merge
-        && ty.patch_merge_key().is_none()
-        && matches!(ty.shape(), Shape::List(element) if matches!(element.shape(), Shape::Struct))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::schema::Schemas;
+    use crate::schema::{Schemas, Shape};
+
+    fn merges_without_key(ty: TypeRef<'_>) -> bool {
+        let of_objects =
+            matches!(ty.shape(), Shape::List(element) if matches!(element.shape(), Shape::Struct));
+        ty.patch_strategy().merge && ty.patch_merge_key().is_none() && of_objects
+    }
 
     fn deployment() -> Value {
         json!({"spec": {"template": {"metadata": {"labels": {"app": "d"}}, "spec": {
