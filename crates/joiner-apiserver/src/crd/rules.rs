@@ -18,6 +18,9 @@ const RULES: &str = "x-kubernetes-validations";
 /// The rules of one place.
 pub(super) struct Rules {
     compiled: CompiledSchema,
+    /// Rules for which the old value may be missing, in the two forms that spell this out.
+    with_old: Option<CompiledSchema>,
+    without_old: Option<CompiledSchema>,
     kind: String,
 }
 
@@ -35,26 +38,27 @@ impl Rules {
                 properties.insert("metadata".to_owned(), json!({"type": "object", "properties": meta}));
             }
         }
-        own[RULES] = Value::Array(rules.clone());
-        let compiled = compile_schema(&own);
-        for (index, result) in compiled.validations.iter().enumerate() {
-            let path = format!("{path}.{RULES}[{index}]");
-            match result {
-                Ok(_) => {}
-                Err(CompilationError::Parse { rule, source }) => {
-                    let detail = format!("compilation failed: {source}");
-                    causes.push(Cause::invalid(&format!("{path}.rule"), &rule.as_str().into(), &detail));
-                }
-                Err(CompilationError::MessageExpressionParse { message_expression, source, .. }) => {
-                    let detail = format!("messageExpression compilation failed: {source}");
-                    let value = message_expression.as_str().into();
-                    causes.push(Cause::invalid(&format!("{path}.messageExpression"), &value, &detail));
-                }
-                Err(error) => causes.push(Cause::invalid(&path, &rules[index], &error.to_string())),
-            }
-        }
+        report_faults(&with_rules(&own, rules.clone()), rules, path, causes);
+        let (optional, plain): (Vec<Value>, Vec<Value>) =
+            rules.iter().cloned().partition(|rule| rule.get("optionalOldSelf") == Some(&Value::Bool(true)));
+        let spelled = |old: &str| {
+            let rules = optional.iter().map(|rule| spell_out(rule, old)).collect();
+            (!optional.is_empty()).then(|| with_rules(&own, rules))
+        };
         let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Some(Rules { compiled, kind })
+        Some(Rules {
+            with_old: spelled("optional.of(oldSelf)"),
+            without_old: spelled("optional.none()"),
+            compiled: with_rules(&own, plain),
+            kind,
+        })
+    }
+
+    /// Runs the rules on a value.
+    fn run(&self, new: &Value, old: Option<&Value>) -> Vec<ValidationError> {
+        let spelled = if old.is_some() { &self.with_old } else { &self.without_old };
+        let all = [Some(&self.compiled), spelled.as_ref()].into_iter().flatten();
+        all.filter_map(|compiled| validate_compiled(compiled, new, old).err()).flatten().collect()
     }
 
     fn compiled(&self, rule: &str) -> Option<&CompilationResult> {
@@ -62,7 +66,8 @@ impl Rules {
     }
 
     fn compares_with_old(&self, rule: &str) -> bool {
-        self.compiled(rule).is_some_and(|compiled| compiled.is_transition_rule)
+        // Rules that are not among the plain ones are about an old value that may be missing.
+        self.compiled(rule).is_none_or(|compiled| compiled.is_transition_rule)
     }
 
     /// How a rule is called when it cannot be evaluated: by its message, if it has one.
@@ -70,6 +75,67 @@ impl Rules {
         let message = self.compiled(rule).and_then(|compiled| compiled.rule.message.as_deref());
         message.filter(|message| !message.is_empty()).unwrap_or(rule).trim()
     }
+}
+
+fn with_rules(schema: &Value, rules: Vec<Value>) -> CompiledSchema {
+    let mut schema = schema.clone();
+    schema[RULES] = Value::Array(rules);
+    compile_schema(&schema)
+}
+
+/// Rules that cannot be compiled make the definition invalid.
+fn report_faults(compiled: &CompiledSchema, rules: &[Value], path: &str, causes: &mut Vec<Cause>) {
+    for (index, result) in compiled.validations.iter().enumerate() {
+        let path = format!("{path}.{RULES}[{index}]");
+        match result {
+            Ok(_) => {}
+            Err(CompilationError::Parse { rule, source }) => {
+                let detail = format!("compilation failed: {source}");
+                causes.push(Cause::invalid(&format!("{path}.rule"), &rule.as_str().into(), &detail));
+            }
+            Err(CompilationError::MessageExpressionParse { message_expression, source, .. }) => {
+                let detail = format!("messageExpression compilation failed: {source}");
+                let value = message_expression.as_str().into();
+                causes.push(Cause::invalid(&format!("{path}.messageExpression"), &value, &detail));
+            }
+            Err(error) => causes.push(Cause::invalid(&path, &rules[index], &error.to_string())),
+        }
+    }
+}
+
+/// The library gives such rules the old value bare, or null; Kubernetes gives an optional. So the rule says it itself.
+fn spell_out(rule: &Value, old: &str) -> Value {
+    let text = rule.get("rule").and_then(Value::as_str).unwrap_or_default();
+    let mut rule = rule.clone();
+    rule["rule"] = replace_word(text, "oldSelf", old).into();
+    if rule.get("message").and_then(Value::as_str).unwrap_or_default().is_empty() {
+        rule["message"] = format!("failed rule: {}", text.trim()).into();
+    }
+    rule
+}
+
+/// Replaces an identifier outside of string literals.
+fn replace_word(text: &str, word: &str, by: &str) -> String {
+    let (mut result, mut rest, mut quote) = (String::new(), text, None);
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    while let Some(next) = rest.chars().next() {
+        let free = quote.is_none() && !result.ends_with(is_part);
+        if let Some(after) =
+            rest.strip_prefix(word).filter(|after| free && !after.starts_with(|c| is_part(c) && c != '.'))
+        {
+            result.push_str(by);
+            rest = after;
+            continue;
+        }
+        match (quote, next) {
+            (None, '\'' | '"') => quote = Some(next),
+            (Some(open), _) if open == next && !result.ends_with('\\') => quote = None,
+            _ => {}
+        }
+        result.push(next);
+        rest = &rest[next.len_utf8()..];
+    }
+    result
 }
 
 /// A schema without the rules in it, at any depth.
@@ -104,10 +170,8 @@ fn visit(
     }
     let old = old.filter(|old| !old.is_null());
     let unchanged = old.map_or(unchanged, |old| node.is_unchanged(new, old));
-    if let Some(rules) = &node.rules
-        && let Err(errors) = validate_compiled(&rules.compiled, new, old)
-    {
-        for error in errors {
+    if let Some(rules) = &node.rules {
+        for error in rules.run(new, old) {
             // What did not change may stay as it is, unless the rule is about the change.
             let passes = unchanged && error.kind == ErrorKind::ValidationFailure;
             if !(passes && !rules.compares_with_old(&error.rule)) {
@@ -168,4 +232,20 @@ fn cause(rules: &Rules, error: &ValidationError, value: &Value, path: &str) -> C
 fn uncapitalised(message: &str) -> String {
     let mut letters = message.chars();
     letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_replaced_where_they_are_words() {
+        for (text, expected) in [
+            ("oldSelf.hasValue() || self == 'oldSelf'", "OLD.hasValue() || self == 'oldSelf'"),
+            ("oldSelfish == x.oldSelf && !oldSelf", "oldSelfish == x.oldSelf && !OLD"),
+            ("\"a\\\"oldSelf\" + oldSelf", "\"a\\\"oldSelf\" + OLD"),
+        ] {
+            assert_eq!(replace_word(text, "oldSelf", "OLD"), expected);
+        }
+    }
 }
