@@ -1,12 +1,14 @@
 //! The same questions to our code and to Kubernetes' own libraries, whose answers are recorded in `tests/data/peer`.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
 use joiner_apiserver::crd::{Cause, Definition};
 use joiner_apiserver::schema::{Schemas, TypeRef};
-use joiner_apiserver::{apply, patch};
+use joiner_apiserver::{apply, defaults, fields, patch};
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-01-01T00:00:00Z";
@@ -93,6 +95,37 @@ fn without_times(object: &Value) -> Value {
         managers.sort_by_key(|manager| format!("{} {}", manager["operation"], manager["manager"]));
     }
     object
+}
+
+#[test]
+fn bodies_of_built_in_kinds() {
+    let cases = recorded("bodies");
+    let (mut complaints, mut report) = (0, String::new());
+    for case in &cases {
+        let body = text(&case["body"]);
+        let mut object: Value = serde_json::from_str(body).unwrap();
+        let api_version = text(&object["apiVersion"]).to_owned();
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let kind = text(&object["kind"]).to_owned();
+        let ty = Schemas::builtin().kind(group, version, &kind).unwrap();
+
+        let problems = fields::check(ty, body);
+        let mistyped = problems.iter().find(|problem| !problem.is_strict()).map(ToString::to_string);
+        let complaint = mistyped.or_else(|| fields::strict_error(&problems)).unwrap_or_default();
+        complaints += usize::from(!complaint.is_empty());
+        if complaint != text(&case["error"]) {
+            writeln!(report, "{body}\n  wanted {}\n  got {complaint}", case["error"]).unwrap();
+        }
+        if let Some(wanted) = case.get("object") {
+            fields::normalize(ty, &mut object);
+            defaults::apply(group, version, &kind, &mut object);
+            if object != *wanted {
+                writeln!(report, "{body}\n  wanted {wanted}\n  got {object}").unwrap();
+            }
+        }
+    }
+    assert_eq!(report, "");
+    assert!(cases.len() == 699 && complaints > 20, "{} bodies, {complaints} complaints", cases.len());
 }
 
 fn definition(schema: &Value) -> Definition {

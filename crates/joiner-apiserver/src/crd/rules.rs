@@ -174,7 +174,7 @@ fn visit(
         for error in rules.run(new, old) {
             // What did not change may stay as it is, unless the rule is about the change.
             let passes = unchanged && error.kind == ErrorKind::ValidationFailure;
-            if !(passes && !rules.compares_with_old(&error.rule)) {
+            if !passes || rules.compares_with_old(&error.rule) {
                 causes.push(cause(rules, &error, new, path));
             }
         }

@@ -23,7 +23,7 @@ pub fn apply(group: &str, version: &str, kind: &str, object: &mut Value) {
             ("", "Pod") => pods::pod(object),
             ("", "PodTemplate") => pods::template(object.get_mut("template")),
             ("" | "apps" | "batch", _) if workloads::apply(group, kind, object) => {}
-            _ => resources::apply(group, kind, object),
+            _ => resources::apply(group, version, kind, object),
         }
     }
 }
@@ -65,14 +65,9 @@ fn is_telling(default: &Value) -> bool {
 
 type Object = Map<String, Value>;
 
-/// Sets a field that is absent or empty text.
+/// Sets a field that is absent. Empty text where it counts as absent is gone by then: the canonical form has none.
 fn fill(object: &mut Object, name: &str, value: impl Into<Value>) {
-    let absent = match object.get(name) {
-        None | Some(Value::Null) => true,
-        Some(Value::String(text)) => text.is_empty(),
-        _ => false,
-    };
-    if absent {
+    if object.get(name).is_none_or(Value::is_null) {
         object.insert(name.to_owned(), value.into());
     }
 }

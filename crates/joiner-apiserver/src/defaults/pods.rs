@@ -19,7 +19,22 @@ pub(super) fn pod(object: &mut Object) {
         }
     }
     if let Some(resources) = existing(spec, "resources") {
-        copy_limits(resources);
+        copy_limits(resources, |name| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-"));
+    }
+    if let Some(status) = existing(object, "status") {
+        addresses(status);
+    }
+}
+
+/// The one address of old and the list of new say the same.
+fn addresses(status: &mut Object) {
+    let one = text(status, "podIP").to_owned();
+    let first = status.get("podIPs").and_then(|list| list.pointer("/0/ip")).and_then(Value::as_str);
+    let first = first.unwrap_or_default().to_owned();
+    if !one.is_empty() && one != first {
+        status.insert("podIPs".to_owned(), json!([{"ip": one}]));
+    } else if one.is_empty() && !first.is_empty() {
+        status.insert("podIP".to_owned(), first.into());
     }
 }
 
@@ -50,7 +65,8 @@ fn pod_spec(spec: &mut Object) {
             self::container(container);
             for port in each(container, "ports").filter(|_| host_network) {
                 let number = port.get("containerPort").cloned().unwrap_or(Value::Null);
-                if port.get("hostPort").and_then(Value::as_i64).unwrap_or(0) == 0 {
+                let wanted = number.as_i64().unwrap_or(0) != 0;
+                if wanted && port.get("hostPort").and_then(Value::as_i64).unwrap_or(0) == 0 {
                     port.insert("hostPort".to_owned(), number);
                 }
             }
@@ -73,7 +89,7 @@ fn container(container: &mut Object) {
             fill_number(probe, "failureThreshold", 3);
             http_get(probe);
             if let Some(grpc) = existing(probe, "grpc") {
-                grpc.entry("service").or_insert_with(|| "".into());
+                fill(grpc, "service", "");
             }
         }
     }
@@ -87,6 +103,9 @@ fn container(container: &mut Object) {
     for variable in each(container, "env") {
         if let Some(source) = existing(variable, "valueFrom") {
             field_ref(source);
+            if let Some(key) = existing(source, "fileKeyRef") {
+                fill(key, "optional", false);
+            }
         }
     }
 }
@@ -115,7 +134,11 @@ fn field_ref(source: &mut Object) {
 fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = image.split_once('@').map_or((image, false), |(name, _)| (name, true));
     let last = name.rsplit('/').next().unwrap_or_default();
-    let tag = last.split_once(':').map(|(_, tag)| tag);
+    let (repository, tag) = last.split_once(':').map_or((last, None), |(name, tag)| (name, Some(tag)));
+    // What is no image name has no tag either.
+    if repository.is_empty() || repository.contains(|c: char| c.is_ascii_uppercase()) {
+        return "IfNotPresent";
+    }
     match tag {
         Some("latest") => "Always",
         None if !digest => "Always",
@@ -141,9 +164,7 @@ fn volume(volume: &mut Object) {
             }
         }
     }
-    if let Some(path) = existing(volume, "hostPath") {
-        path.entry("type").or_insert_with(|| "".into());
-    }
+    shared_sources(volume);
     if let Some(claim) =
         existing(volume, "ephemeral").and_then(|source| existing(source, "volumeClaimTemplate"))
     {
@@ -155,14 +176,25 @@ fn volume(volume: &mut Object) {
     }
 }
 
-fn requests_from_limits(container: &mut Object) {
-    if let Some(resources) = existing(container, "resources") {
-        copy_limits(resources);
+/// Sources that pods and persistent volumes have in common.
+pub(super) fn shared_sources(volume: &mut Object) {
+    if let Some(path) = existing(volume, "hostPath") {
+        fill(path, "type", "");
+    }
+    if let Some(disk) = existing(volume, "azureDisk") {
+        fill(disk, "readOnly", false);
     }
 }
 
-fn copy_limits(resources: &mut Object) {
-    let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
+fn requests_from_limits(container: &mut Object) {
+    if let Some(resources) = existing(container, "resources") {
+        copy_limits(resources, |_| true);
+    }
+}
+
+fn copy_limits(resources: &mut Object, counts: impl Fn(&str) -> bool) {
+    let Some(mut limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
+    limits.retain(|name, _| counts(name));
     if limits.is_empty() {
         return;
     }

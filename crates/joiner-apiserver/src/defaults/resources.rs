@@ -9,10 +9,10 @@ use super::{Object, child, each, existing, fill, text};
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Fills in a kind that makes no pods.
-pub(super) fn apply(group: &str, kind: &str, object: &mut Object) {
+pub(super) fn apply(group: &str, version: &str, kind: &str, object: &mut Object) {
     match (group, kind) {
         ("", "Node") => node(object),
-        ("", "Namespace") => fill(child(object, "status"), "phase", "Active"),
+        ("", "Namespace") => namespace(object),
         ("", "PersistentVolumeClaim") => claim(object),
         ("", "PersistentVolume") => volume(object),
         ("", "Secret") => secret(object),
@@ -32,7 +32,7 @@ pub(super) fn apply(group: &str, kind: &str, object: &mut Object) {
             fill(object, "volumeBindingMode", "Immediate");
         }
         ("storage.k8s.io", "CSIDriver") => csi_driver(child(object, "spec")),
-        ("autoscaling", "HorizontalPodAutoscaler") => fill(child(object, "spec"), "minReplicas", 1),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaler(version, child(object, "spec")),
         ("networking.k8s.io", "NetworkPolicy") => network_policy(child(object, "spec")),
         (RBAC, "RoleBinding" | "ClusterRoleBinding") => binding(object),
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
@@ -49,8 +49,57 @@ pub(super) fn apply(group: &str, kind: &str, object: &mut Object) {
     }
 }
 
+fn namespace(object: &mut Object) {
+    fill(child(object, "status"), "phase", "Active");
+    let meta = child(object, "metadata");
+    let name = text(meta, "name").to_owned();
+    if !name.is_empty() {
+        child(meta, "labels").insert("kubernetes.io/metadata.name".to_owned(), name.into());
+    }
+}
+
+fn autoscaler(version: &str, spec: &mut Object) {
+    fill(spec, "minReplicas", 1);
+    if version == "v1" {
+        return;
+    }
+    if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+        let target = json!({"type": "Utilization", "averageUtilization": 80});
+        spec.insert(
+            "metrics".to_owned(),
+            json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]),
+        );
+    }
+    let Some(behavior) = existing(spec, "behavior") else { return };
+    let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+    let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+    for (direction, policies) in [("scaleUp", json!([pods, percent])), ("scaleDown", json!([percent]))] {
+        let rules = child(behavior, direction);
+        fill(rules, "selectPolicy", "Max");
+        fill(rules, "policies", policies);
+        if direction == "scaleUp" {
+            fill(rules, "stabilizationWindowSeconds", 0);
+        }
+    }
+}
+
+/// The one range of old and the list of new say the same.
+fn pod_ranges(spec: &mut Object) {
+    let one = text(spec, "podCIDR").to_owned();
+    let first = spec.get("podCIDRs").and_then(|list| list.get(0)).and_then(Value::as_str);
+    let first = first.unwrap_or_default().to_owned();
+    if !one.is_empty() && one != first {
+        spec.insert("podCIDRs".to_owned(), json!([one]));
+    } else if one.is_empty() && !first.is_empty() {
+        spec.insert("podCIDR".to_owned(), first.into());
+    }
+}
+
 /// A node that says only what it has may give all of it.
 fn node(object: &mut Object) {
+    if let Some(spec) = existing(object, "spec") {
+        pod_ranges(spec);
+    }
     if let Some(status) = existing(object, "status")
         && let Some(capacity) = status.get("capacity").cloned()
     {
@@ -72,9 +121,7 @@ fn volume(object: &mut Object) {
     let spec = child(object, "spec");
     fill(spec, "persistentVolumeReclaimPolicy", "Retain");
     fill(spec, "volumeMode", "Filesystem");
-    if let Some(path) = existing(spec, "hostPath") {
-        path.entry("type").or_insert_with(|| "".into());
-    }
+    super::pods::shared_sources(spec);
     fill(child(object, "status"), "phase", "Pending");
 }
 
@@ -92,7 +139,9 @@ fn secret(object: &mut Object) {
 fn service(spec: &mut Object) {
     fill(spec, "sessionAffinity", "None");
     fill(spec, "type", "ClusterIP");
-    if text(spec, "sessionAffinity") == "ClientIP" {
+    if text(spec, "sessionAffinity") == "None" {
+        spec.remove("sessionAffinityConfig");
+    } else if text(spec, "sessionAffinity") == "ClientIP" {
         fill(child(child(spec, "sessionAffinityConfig"), "clientIP"), "timeoutSeconds", 10_800);
     }
     let kind = text(spec, "type").to_owned();
@@ -106,10 +155,12 @@ fn service(spec: &mut Object) {
             port.insert("targetPort".to_owned(), number);
         }
     }
-    if kind == "NodePort" || kind == "LoadBalancer" {
+    let has_addresses =
+        spec.get("externalIPs").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    if kind == "NodePort" || kind == "LoadBalancer" || (kind == "ClusterIP" && has_addresses) {
         fill(spec, "externalTrafficPolicy", "Cluster");
     }
-    if kind != "ExternalName" {
+    if matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
         fill(spec, "internalTrafficPolicy", "Cluster");
     }
     if kind == "LoadBalancer" {
@@ -143,7 +194,10 @@ fn network_policy(spec: &mut Object) {
 }
 
 fn binding(object: &mut Object) {
-    fill(child(object, "roleRef"), "apiGroup", RBAC);
+    let role = child(object, "roleRef");
+    if text(role, "apiGroup").is_empty() {
+        role.insert("apiGroup".to_owned(), RBAC.into());
+    }
     for subject in each(object, "subjects") {
         if matches!(text(subject, "kind"), "User" | "Group") {
             fill(subject, "apiGroup", RBAC);

@@ -65,8 +65,8 @@ fn stateful_set(spec: &mut Object) {
     fill(retention, "whenDeleted", "Retain");
     fill(retention, "whenScaled", "Retain");
     for claim in each(spec, "volumeClaimTemplates") {
-        fill(claim, "apiVersion", "v1");
-        fill(claim, "kind", "PersistentVolumeClaim");
+        claim.insert("apiVersion".to_owned(), "v1".into());
+        claim.insert("kind".to_owned(), "PersistentVolumeClaim".into());
         super::resources::claim(claim);
     }
     pods::template(spec.get_mut("template"));
@@ -109,13 +109,10 @@ fn job(object: &mut Object) {
     fill(spec, "backoffLimit", limit);
     fill(spec, "completionMode", "NonIndexed");
     fill(spec, "suspend", false);
+    fill(spec, "manualSelector", false);
     let replacement = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
     fill(spec, "podReplacementPolicy", replacement);
-    if let Some(policy) = existing(spec, "podFailurePolicy") {
-        for rule in each(policy, "rules") {
-            each(rule, "onPodConditions").for_each(|pattern| fill(pattern, "status", "True"));
-        }
-    }
+    failure_policy(spec);
     pods::template(spec.get_mut("template"));
     select_own_pods(object);
     // Kubernetes fills in again when it reads what it stored: the labels of the selection count too.
@@ -150,5 +147,18 @@ fn cron_job(spec: &mut Object) {
     fill(spec, "successfulJobsHistoryLimit", 3);
     fill(spec, "failedJobsHistoryLimit", 1);
     let job = child(child(spec, "jobTemplate"), "spec");
+    failure_policy(job);
     pods::template(job.get_mut("template"));
+}
+
+/// A condition named without its status means that it holds.
+fn failure_policy(spec: &mut Object) {
+    let Some(policy) = existing(spec, "podFailurePolicy") else { return };
+    for rule in each(policy, "rules") {
+        for pattern in each(rule, "onPodConditions") {
+            if text(pattern, "status").is_empty() {
+                pattern.insert("status".to_owned(), "True".into());
+            }
+        }
+    }
 }
