@@ -4,6 +4,7 @@
 //! whose owners are gone goes, an owner deleted in the foreground waits for its dependents, an orphaned dependent loses its
 //! reference, and a namespace empties itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -25,6 +26,7 @@ pub(crate) fn collect(core: &Core, session: &mut Session<'_>) {
         if changes.is_empty() {
             return;
         }
+        let mut shaken = BTreeSet::new();
         for (resource, change) in changes {
             let uid = meta_text(&change.object, "uid").to_owned();
             if change.kind == ChangeKind::Deleted {
@@ -36,15 +38,18 @@ pub(crate) fn collect(core: &Core, session: &mut Session<'_>) {
                         end_owner(core, session, &owner);
                     }
                 }
-                end_namespace(core, session, meta_text(&change.object, "namespace"));
+                shaken.insert(meta_text(&change.object, "namespace").to_owned());
             } else {
                 let place = Location { resource: resource.clone(), key: change.key.clone() };
                 judge(core, session, &place);
                 end_owner(core, session, &place);
                 if resource == namespaces() {
-                    end_namespace(core, session, meta_text(&change.object, "name"));
+                    shaken.insert(meta_text(&change.object, "name").to_owned());
                 }
             }
+        }
+        for namespace in shaken {
+            end_namespace(core, session, &namespace);
         }
     }
 }

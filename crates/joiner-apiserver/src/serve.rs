@@ -180,3 +180,62 @@ fn certificates() -> Result<(String, Chain, PrivateKeyDer<'static>), ServeError>
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     Ok((authority_pem, vec![certificate.der().clone()], key))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, ServerName};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_rustls::TlsConnector;
+
+    use super::*;
+    use crate::service::Settings;
+
+    async fn ask(endpoint: (SocketAddr, &str), token: &str, path: &str) -> String {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(endpoint.1.as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let stream = TcpStream::connect(endpoint.0).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // Closing without a farewell is no error here.
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    #[tokio::test]
+    async fn the_token_of_the_kubeconfig_opens_the_door() {
+        let server = ApiServer::new(Arc::new(|| Timestamp::UNIX_EPOCH), &Settings::default());
+        let endpoint = Endpoint::bind(0).await.unwrap();
+        let (authority, token) = (endpoint.authority.clone(), endpoint.token.clone());
+        let address = endpoint.address();
+        assert!(
+            endpoint.kubeconfig().contains(&token) && endpoint.kubeconfig().contains(&address.to_string())
+        );
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let serving = tokio::spawn(endpoint.serve(server, async move {
+            let _ = stopped.await;
+        }));
+        let answer = ask((address, &authority), &token, "/api/v1/namespaces/default").await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.contains("\"kind\":\"Namespace\""), "{answer}");
+        let answer = ask((address, &authority), "wrong", "/api/v1/namespaces/default").await;
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+        drop(stop);
+        tokio::time::timeout(Duration::from_secs(10), serving).await.unwrap().unwrap();
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+}

@@ -69,6 +69,20 @@ impl ApiServer {
         Self { core: Arc::new(core) }
     }
 
+    /// Creates an object of a built-in kind in its first version, as a client would.
+    ///
+    /// # Errors
+    /// The server refuses it, or there is no such resource.
+    pub fn create(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        object: Value,
+    ) -> Result<Arc<Value>, Failure> {
+        rest::create_directly(&self.core, group, plural, namespace, object)
+    }
+
     /// Answers one request.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<ResponseBody>
     where

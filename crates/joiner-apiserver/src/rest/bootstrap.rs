@@ -1,8 +1,10 @@
 //! What every new cluster has.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::{Core, FieldValidation, WriteOptions, create};
+use super::{Core, Failure, FieldValidation, WriteOptions, create, typed};
 use crate::resources::Resources;
 
 /// Creates the first namespaces with their service accounts, and the two system priorities.
@@ -25,19 +27,33 @@ pub(crate) fn bootstrap(core: &Core) {
         objects.push((("scheduling.k8s.io", "priorityclasses"), "", class));
     }
     for ((group, plural), namespace, object) in objects {
-        write(core, group, plural, namespace, object);
+        let created = create_directly(core, group, plural, namespace, object);
+        debug_assert!(created.is_ok(), "objects of a new cluster are valid");
     }
 }
 
-fn write(core: &Core, group: &str, plural: &str, namespace: &str, object: Value) {
+/// Creates an object of a built-in kind without a request.
+pub(crate) fn create_directly(
+    core: &Core,
+    group: &str,
+    plural: &str,
+    namespace: &str,
+    object: Value,
+) -> Result<Arc<Value>, Failure> {
+    let groups = Resources::builtin().groups().iter();
+    let versions = groups.filter(|known| known.name == group).flat_map(|known| &known.versions);
+    let mut found = versions.filter_map(|version| Resources::builtin().find(group, version, plural));
+    let resource = found.next().ok_or_else(Failure::unknown_resource)?;
+    typed::check_value(resource, &object)?;
+    let object = typed::clean(resource, object);
     let options = WriteOptions {
         dry_run: false,
         manager: "kube-apiserver".to_owned(),
         validation: FieldValidation::Ignore,
         force: false,
     };
-    let Some(resource) = Resources::builtin().find(group, "v1", plural) else { return };
     let mut session = core.store.open();
-    let created = create::create_object(core, &mut session, resource, namespace, object, &options, true);
-    debug_assert!(created.is_ok(), "objects of a new cluster are valid");
+    let stored = create::create_object(core, &mut session, resource, namespace, object, &options, true)?;
+    core.settle(&mut session);
+    Ok(stored)
 }

@@ -9,6 +9,7 @@ use super::metadata::{is_deleting, meta_text, text_at};
 use crate::crd::{Definition, Structural};
 use crate::resources::{Resource, Resources, Subresource};
 use crate::store::{ResourceName, Session};
+use crate::table::{Path, age_of};
 
 /// What a definition says about one version of its resource.
 #[derive(Debug)]
@@ -21,25 +22,40 @@ pub struct CustomKind {
     pub selectable: Vec<String>,
     /// Where `scale` finds wanted and present replicas and the selector.
     pub scale: Option<(String, String, Option<String>)>,
-    /// Columns for tables: name, type, format, priority, path.
+    /// The schema as it was written, for OpenAPI documents.
+    pub openapi: Value,
+    /// Columns for tables.
     pub columns: Vec<PrinterColumn>,
 }
 
 /// A column of the tables of a custom resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PrinterColumn {
-    /// The heading.
-    pub name: String,
-    /// The type, `string`, `integer`, `date` and so on.
-    pub kind: String,
-    /// The format, often empty.
-    pub format: String,
-    /// What it means.
-    pub description: String,
+    name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    kind: String,
+    format: String,
+    description: String,
     /// Columns above 0 are for wide output.
-    pub priority: i64,
-    /// Where the value is.
-    pub path: String,
+    priority: i64,
+    /// Where the value is; nothing for a path that is not understood.
+    path: Option<Path>,
+}
+
+impl PrinterColumn {
+    fn cell(&self, object: &Value, now: jiff::Timestamp) -> Value {
+        let Some(value) = self.path.as_ref().and_then(|path| path.first(object)) else { return Value::Null };
+        match self.kind.as_str() {
+            "date" => value.as_str().map_or(Value::Null, |moment| age_of(moment, now).into()),
+            "integer" | "number" if value.is_number() => value.clone(),
+            "boolean" if value.is_boolean() => value.clone(),
+            "string" => match value {
+                Value::String(text) => text.clone().into(),
+                other => other.to_string().into(),
+            },
+            _ => Value::Null,
+        }
+    }
 }
 
 impl CustomKind {
@@ -66,9 +82,9 @@ impl CustomKind {
     pub(crate) fn cells(&self, object: &Value, now: jiff::Timestamp) -> Vec<Value> {
         let mut cells = vec![Value::from(meta_text(object, "name"))];
         if self.columns.is_empty() {
-            cells.push(crate::table::age_of(meta_text(object, "creationTimestamp"), now).into());
+            cells.push(age_of(meta_text(object, "creationTimestamp"), now).into());
         }
-        cells.extend(self.columns.iter().map(|_| Value::Null));
+        cells.extend(self.columns.iter().map(|column| column.cell(object, now)));
         cells
     }
 }
@@ -164,13 +180,14 @@ fn resource_of(definition: &Value, version: &Value, parsed: &Arc<Definition>) ->
         format: text_at(&column, "format").to_owned(),
         description: text_at(&column, "description").to_owned(),
         priority: column["priority"].as_i64().unwrap_or(0),
-        path: text_at(&column, "jsonPath").to_owned(),
+        path: Path::parse(text_at(&column, "jsonPath")),
     });
     let custom = CustomKind {
         definition: parsed.clone(),
         version: text_at(version, "name").to_owned(),
         selectable: list(&version["selectableFields"]).iter().map(|field| path(&field["jsonPath"])).collect(),
         scale,
+        openapi: version["schema"]["openAPIV3Schema"].clone(),
         columns: columns.collect(),
     };
     let list_kind = match text("spec.names.listKind") {

@@ -38,7 +38,7 @@ use crate::store::{Session, Store};
 use crate::{discovery, openapi};
 
 pub use accept::{Accepted, Form};
-pub(crate) use bootstrap::bootstrap;
+pub(crate) use bootstrap::{bootstrap, create_directly};
 pub use definitions::CustomKind;
 pub(crate) use delete::delete_object;
 pub use delete::{DeleteOptions, Propagation};
@@ -204,7 +204,8 @@ pub async fn handle(core: &Core, incoming: &Incoming) -> Result<Answer, Failure>
         return Err(Failure::unknown_resource());
     }
     let everywhere = resource.namespaced && place.namespace.is_none();
-    if everywhere && place.name.is_some() {
+    // The old form of watching one object is not served; a field selector does the same.
+    if (everywhere || place.watch) && place.name.is_some() {
         return Err(Failure::unknown_resource());
     }
     let accepted = accept::negotiate(incoming.accept.as_deref())?;

@@ -94,6 +94,14 @@ pub struct Failure {
     pub plain_text: bool,
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
 impl Failure {
     /// A refusal with a reason and a message.
     pub fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {

@@ -1,6 +1,7 @@
 //! Tables: what `kubectl get` prints.
 
 mod age;
+mod jsonpath;
 mod pods;
 mod workloads;
 
@@ -11,6 +12,7 @@ use crate::resources::Resource;
 use crate::rest::meta_text;
 
 pub(crate) use age::{age_of, human};
+pub(crate) use jsonpath::Path;
 
 /// How much of an object its row carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
