@@ -15,7 +15,7 @@ pub fn core_versions(address: &str) -> Value {
 
 /// `GET /apis`.
 pub fn groups(all: &[&Resources]) -> Value {
-    let groups: Vec<Value> = named_groups(all).map(|group| group_entry(group)).collect();
+    let groups: Vec<Value> = named_groups(all).map(group_entry).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 

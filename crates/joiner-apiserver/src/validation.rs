@@ -7,7 +7,7 @@ mod names;
 mod nodes;
 mod pods;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::crd::Definition;
 use crate::resources::Resource;
@@ -79,7 +79,7 @@ fn workload(object: &Value) -> Vec<Cause> {
             causes.push(Cause::invalid("spec.selector", &spec["selector"], detail));
         }
         Some(selector) if !selector.matches(template) => {
-            let labels = template["metadata"].get("labels").cloned().unwrap_or_else(|| json!(null));
+            let labels = template["metadata"].get("labels").cloned().unwrap_or(Value::Null);
             let detail = "`selector` does not match template `labels`";
             causes.push(Cause::invalid("spec.template.metadata.labels", &labels, detail));
         }

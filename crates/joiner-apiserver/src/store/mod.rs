@@ -38,6 +38,9 @@ impl ResourceName {
     }
 }
 
+/// Objects with their keys, in order.
+pub type Listed = Vec<(Arc<str>, Arc<Value>)>;
+
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
@@ -171,12 +174,7 @@ impl Session<'_> {
     }
 
     /// All objects of a resource in a namespace, or everywhere, in the order of their keys, beginning after the key `after`.
-    pub fn list(
-        &self,
-        resource: &ResourceName,
-        namespace: Option<&str>,
-        after: Option<&str>,
-    ) -> Vec<(Arc<str>, Arc<Value>)> {
+    pub fn list(&self, resource: &ResourceName, namespace: Option<&str>, after: Option<&str>) -> Listed {
         match self.inner.tables.get(resource) {
             Some(table) => within(&table.objects, namespace, after),
             None => Vec::new(),
@@ -193,7 +191,7 @@ impl Session<'_> {
         namespace: Option<&str>,
         after: Option<&str>,
         revision: u64,
-    ) -> Result<Vec<(Arc<str>, Arc<Value>)>, Expired> {
+    ) -> Result<Listed, Expired> {
         let Some(table) = self.inner.tables.get(resource) else {
             return if revision < self.inner.epoch {
                 Err(Expired { oldest: self.inner.epoch })
@@ -336,11 +334,7 @@ pub fn object_key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
-fn within(
-    objects: &BTreeMap<Arc<str>, Arc<Value>>,
-    namespace: Option<&str>,
-    after: Option<&str>,
-) -> Vec<(Arc<str>, Arc<Value>)> {
+fn within(objects: &BTreeMap<Arc<str>, Arc<Value>>, namespace: Option<&str>, after: Option<&str>) -> Listed {
     let prefix = namespace.map(|namespace| format!("{namespace}/"));
     let start = match (&prefix, after) {
         (_, Some(after)) => Bound::Excluded(after),
