@@ -46,7 +46,7 @@ impl Default for Options {
             node_charge_nano_usd: None,
             packing_work: PackingWork::default(),
             seed: 0,
-            preference_premium: 0.1,
+            preference_premium: 0.03,
             max_types: 60,
             type_premium: 0.5,
         }
@@ -74,7 +74,7 @@ pub struct PackingWork {
 
 impl Default for PackingWork {
     fn default() -> Self {
-        Self { base: 4_000_000, per_pod: 2_000 }
+        Self { base: 5_000_000, per_pod: 3_000 }
     }
 }
 
@@ -122,22 +122,27 @@ pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Optio
     }
     let original = run.bill();
     cheapest::improve(&mut run.scratch, &mut run.outcome, &run.order);
-    let plainer = without_preferences(&run, snapshot, prepared, options, original);
-    let preferences_would_cost = plainer.as_ref().map(|(_, premium)| *premium);
-    if let Some((plainer, _)) = plainer {
-        run = plainer;
+    let mut preferences_would_cost = None;
+    if let Some((mut plainer, premium)) = without_preferences(&run, snapshot, prepared, options) {
+        let give_up = premium.is_some_and(|premium| premium > options.preference_premium)
+            && plainer.bill().price_nano_usd <= original.price_nano_usd;
+        if give_up {
+            std::mem::swap(&mut run, &mut plainer);
+            preferences_would_cost = premium;
+        }
+        run.scratch.work += plainer.scratch.work;
     }
+    cheapest::shorten_lists(&mut run.scratch);
     Plan { preferences_would_cost, ..run.into_plan(Some(original)) }
 }
 
-/// The same decision with all preferences given up, if keeping them costs more than the options allow, and how much more.
+/// The same decision with all preferences given up, and how much more it costs to keep them, if every pod still has a place.
 fn without_preferences<'s>(
     kept: &Run<'s>,
     snapshot: &'s Snapshot,
     prepared: &'s Prepared,
     options: &'s Options,
-    original: Bill,
-) -> Option<(Run<'s>, f64)> {
+) -> Option<(Run<'s>, Option<f64>)> {
     let has_wishes = |at: usize| snapshot.classes[at].first_without_preferences() > 0;
     if !(0..snapshot.classes.len()).any(has_wishes) || kept.scratch.machines.is_empty() {
         return None;
@@ -149,10 +154,7 @@ fn without_preferences<'s>(
     let charge = cheapest::charge_of(snapshot, options);
     let (with, without) = (kept.bill(), run.bill());
     let premium = with.cost(charge) / without.cost(charge) - 1.0;
-    let give_up = places_all
-        && premium > options.preference_premium
-        && without.price_nano_usd <= original.price_nano_usd;
-    give_up.then_some((run, premium))
+    Some((run, places_all.then_some(premium)))
 }
 
 /// A finished run of the queue.

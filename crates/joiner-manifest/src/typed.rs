@@ -174,7 +174,7 @@ fn missing(value: &Value, field: &str, complains: &dyn Fn(&Value) -> bool) -> Fa
         value: None,
         message: "this field is missing".to_owned(),
         remedy: match near {
-            Some(near) => format!("add it; is `{near}` meant to be it?"),
+            Some(near) => format!("add it; is `{}` meant to be it?", words::one_line(&near)),
             None => "add it".to_owned(),
         },
         ..Fault::default()

@@ -17,7 +17,7 @@ mod workloads;
 
 use serde_json::{Value, json};
 
-use random::Random;
+pub(crate) use random::Random;
 
 /// How large a cluster to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! The planner interns names, works on bit sets and places equal pods by count. Each of these tricks can go wrong in a way its own
 //! tests would not see, because the tests would make the same assumption. So this crate reads the same manifests again with its own
-//! reader ([`read`]), into a data model of plain strings and whole numbers ([`world`]), and answers two questions in the most
+//! reader ([`read`]), into a data model of plain strings and whole numbers ([`world`]), and answers three questions in the most
 //! obvious way it can:
 //!
 //! - *Is this plan allowed?* [`checker::check`] takes the JSON a plan command prints and holds it against every hard rule: those
@@ -10,6 +10,7 @@
 //!   It never asks how the plan came about and accepts any plan that keeps the rules.
 //! - *Is this the plan the rule book prescribes?* [`scheduler`] plays the rule book step by step, so that the
 //!   planner's plan can be compared with it to the letter, over worlds that [`generate`] draws.
+//! - *Could it be cheaper?* [`exact::optimum`] looks at every division of a dozen pods, so that what a search finds can be held against the best there is.
 //!
 //! The key decision is to evaluate and not to reason: where the planner intersects requirements symbolically, the checker asks whether
 //! *some label value* satisfies all expressions; where the planner keeps counts, the checker counts. Slowness is
@@ -18,6 +19,7 @@
 //! Only `serde_json` is used, and nothing of `joiner-api`, `joiner-core` or `joiner-state`: that independence is the point.
 
 pub mod checker;
+pub mod exact;
 pub mod generate;
 pub mod read;
 pub mod scheduler;

@@ -61,7 +61,7 @@ impl World {
             let name = required(object, &["metadata", "name"]).map_err(|why| format!("a NodePool: {why}"))?;
             let explain = |why| format!("NodePool `{name}`: {why}");
             startup.insert(name.to_owned(), cluster::startup_taints(object).map_err(explain)?);
-            world.pools.extend(cluster::pool(object).map_err(explain)?);
+            world.pools.push(cluster::pool(object).map_err(explain)?);
         }
         let overlays = of_kind("NodeOverlay");
         if !overlays.is_empty() {
@@ -69,7 +69,7 @@ impl World {
         }
         // Overlays are settled for all pools; after that only those count that may open machines.
         for object in of_kind("NodePool") {
-            if cluster::is_unready(object)? {
+            if cluster::is_closed(object)? {
                 world.pools.retain(|pool| pool.name != name_of(object));
             }
         }

@@ -112,7 +112,9 @@ fn overlaid_capacity_leaves_overrides_alone() {
 fn a_key_that_only_the_offering_defines_is_defined() {
     let mut cluster = cluster();
     let mut special = instance_type("special", 2, 0.1);
-    special.offerings[1].requirements.push(TypeRequirement::one_of("example.com/block", ["b-7"]));
+    let block = TypeRequirement::one_of("example.com/block", ["b-7"]);
+    let own = special.offerings[1].requirements.iter().cloned();
+    special.offerings[1].requirements = own.chain([block]).collect();
     cluster.add_catalogue(None, &[special], &[]);
     cluster.add_nodepool(&pool("a")).expect("valid");
     let block = json!([{ "key": "example.com/block", "operator": "In", "values": ["b-7"] }]);

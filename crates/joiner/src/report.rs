@@ -38,9 +38,10 @@ impl fmt::Display for InputError {
             (Some(path), None) => write!(f, "`{path}`: ")?,
             _ => {}
         }
-        f.write_str(&self.message)?;
+        write_on_one_line(f, &self.message)?;
         if let Some(remedy) = self.remedy.as_ref().filter(|r| !r.is_empty()) {
-            write!(f, "; {remedy}")?;
+            f.write_str("; ")?;
+            write_on_one_line(f, remedy)?;
         }
         Ok(())
     }
@@ -58,6 +59,17 @@ impl InputError {
             ..Self::default()
         }
     }
+}
+
+/// Whoever wrote the text may have quoted what a file holds: nothing of it may end the line or move the cursor.
+fn write_on_one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    for letter in text.chars() {
+        match letter.is_control() {
+            true => write!(f, "{}", letter.escape_debug())?,
+            false => write!(f, "{letter}")?,
+        }
+    }
+    Ok(())
 }
 
 fn shortened(value: &str) -> String {

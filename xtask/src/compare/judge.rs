@@ -11,20 +11,36 @@ use serde_json::Value;
 
 /// Broken rules of a plan with their number; one example of each goes to the terminal.
 pub fn violations(dir: &Path, plan: &Value) -> Result<BTreeMap<String, u64>> {
-    let manifests = read(&dir.join("manifests.json"))?;
-    let types = read(&dir.join("types.json"))?;
-    let items = manifests["items"].as_array().context("`manifests.json` has no `items`")?;
-    let types = types.as_array().context("`types.json` is no list")?;
-    let world = World::from_manifests(items, types).map_err(|error| anyhow!("{}: {error}", dir.display()))?;
-    let mut counts = BTreeMap::new();
-    for violation in checker::check(&world, plan) {
-        let count = counts.entry(violation.rule.to_owned()).or_insert(0);
-        if *count == 0 {
-            eprintln!("    {violation}");
-        }
-        *count += 1;
+    Ok(Judge::new(dir)?.violations(plan))
+}
+
+/// Holds several plans against one input.
+pub struct Judge(World);
+
+impl Judge {
+    /// Reads an input with the checker's own reader.
+    pub fn new(dir: &Path) -> Result<Judge> {
+        let manifests = read(&dir.join("manifests.json"))?;
+        let types = read(&dir.join("types.json"))?;
+        let items = manifests["items"].as_array().context("`manifests.json` has no `items`")?;
+        let types = types.as_array().context("`types.json` is no list")?;
+        let world =
+            World::from_manifests(items, types).map_err(|error| anyhow!("{}: {error}", dir.display()))?;
+        Ok(Judge(world))
     }
-    Ok(counts)
+
+    /// Broken rules of a plan with their number; one example of each goes to the terminal.
+    pub fn violations(&self, plan: &Value) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        for violation in checker::check(&self.0, plan) {
+            let count = counts.entry(violation.rule.to_owned()).or_insert(0);
+            if *count == 0 {
+                eprintln!("    {violation}");
+            }
+            *count += 1;
+        }
+        counts
+    }
 }
 
 fn read(path: &Path) -> Result<Value> {

@@ -77,12 +77,17 @@ pub fn run_peer(peer: &Path, dir: &Path, with_plan: bool) -> Result<(Measure, Va
     Ok((measure, report["plan"].take()))
 }
 
-/// Runs joiner: its figures and its plan.
+/// Runs joiner with the original's packing: its figures and its plan.
 pub fn run_joiner(joiner: &Path, dir: &Path) -> Result<(Measure, Value)> {
+    run_joiner_with(joiner, dir, &["--packing", "upstream"])
+}
+
+/// Runs joiner with these options.
+pub fn run_joiner_with(joiner: &Path, dir: &Path, options: &[&str]) -> Result<(Measure, Value)> {
     let mut command = Command::new(joiner);
     command.arg("plan").arg("-f").arg(dir.join("manifests.json"));
     command.arg("--instance-types").arg(dir.join("types.json"));
-    command.args(["--packing", "upstream", "-o", "json", "--threads", "1"]);
+    command.args(["-o", "json", "--threads", "1"]).args(options);
     let (report, wall_seconds, peak_rss_bytes) = observe(&mut command)?;
     Ok((joiner_measure(&report, wall_seconds, peak_rss_bytes)?, report))
 }

@@ -4,8 +4,11 @@
 //! turn, `--runs` times, medians are shown. Time is the time to decide, without reading files; joiner runs on one thread,
 //! the original with the five workers of its own benchmark. Memory is the high-water mark of each process.
 
+mod cost;
+mod cost_report;
 mod judge;
 mod measure;
+mod one_more_type;
 mod table;
 
 use std::fs;
@@ -21,7 +24,13 @@ use measure::Measure;
 /// Arguments of `cargo xtask compare`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only the small inputs, once each: two minutes at most
+    /// Compare what plans cost, on scenarios of six families, in place of the recorded inputs
+    #[arg(long, conflicts_with_all = ["runs", "json", "markdown", "write_readme", "assert", "peer_only", "joiner_only"])]
+    cost: bool,
+    /// With --cost: write the report to docs/reference/cost-comparison.md
+    #[arg(long, requires = "cost", conflicts_with_all = ["quick", "only"])]
+    write: bool,
+    /// Only the small inputs, once each: two minutes at most (with --cost under a minute)
     #[arg(long)]
     quick: bool,
     /// Only inputs whose name contains this text (may be repeated)
@@ -54,7 +63,8 @@ pub struct Args {
     /// Fail if joiner is slower, dearer (by more than half a percent), leaves more pods out or, with --check, breaks a rule
     #[arg(long)]
     assert: bool,
-    /// Hold the plans of both programs against every hard rule (the first run of each)
+    /// Hold the plans of both programs against every hard rule (the first run of each); with --cost, which does so anyway, fail
+    /// if joiner breaks one or is dearer than an original's plan that breaks none
     #[arg(long)]
     check: bool,
     /// Directory of the inputs [default: bench/inputs in the repository]; missing ones are generated
@@ -85,19 +95,16 @@ pub struct Row {
 
 /// Runs `cargo xtask compare`.
 pub fn run(args: &Args, root: &Path) -> Result<()> {
+    if args.cost {
+        return cost::run(args, root);
+    }
     let chosen: Vec<&Recipe> = inputs::RECIPES.iter().filter(|recipe| wanted(recipe, args)).collect();
     if chosen.is_empty() {
         bail!("no input's name contains `{}`", args.only.join("` or `"));
     }
     let directory = args.inputs.clone().unwrap_or_else(|| inputs::default_directory(root));
     write_missing(&chosen, &directory, root)?;
-    let peer = root.join("target").join("peer");
-    let built = root.join("target").join("release").join("joiner");
-    let joiner = args.joiner.clone().unwrap_or(built);
-    if !args.no_build {
-        build(args, root, &peer)?;
-    }
-
+    let (peer, joiner) = programs(args, root)?;
     let runs = args.runs.unwrap_or(if args.quick { 1 } else { 3 });
     let mut rows = Vec::new();
     for recipe in chosen {
@@ -179,6 +186,17 @@ fn write_missing(chosen: &[&Recipe], directory: &Path, root: &Path) -> Result<()
     Ok(())
 }
 
+/// The original and joiner, built unless told otherwise.
+fn programs(args: &Args, root: &Path) -> Result<(PathBuf, PathBuf)> {
+    let peer = root.join("target").join("peer");
+    let built = root.join("target").join("release").join("joiner");
+    let joiner = args.joiner.clone().unwrap_or(built);
+    if !args.no_build {
+        build(args, root, &peer)?;
+    }
+    Ok((peer, joiner))
+}
+
 fn build(args: &Args, root: &Path, peer: &Path) -> Result<()> {
     if !args.joiner_only {
         eprintln!("building the original's scheduler (minutes from empty caches)");
@@ -209,21 +227,33 @@ fn succeed(command: &mut Command) -> Result<()> {
 
 /// What the figures are: versions, machine, rules of measurement.
 fn caption(runs: u32, root: &Path) -> String {
+    let version = original_version(root);
+    let model = processor();
+    format!(
+        "Original: Karpenter {version}, five workers as in its own benchmark, its one-minute limit lifted; joiner: one thread, \
+         `--packing upstream`. Time to decide without reading files; memory is the peak of the whole process; median of {} on \
+         {model}.",
+        if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") }
+    )
+}
+
+/// The version of the original that `bench/peer` is built with.
+fn original_version(root: &Path) -> String {
     let go_mod = fs::read_to_string(root.join("bench").join("peer").join("go.mod")).unwrap_or_default();
-    let version = go_mod
+    go_mod
         .lines()
         .find_map(|line| line.trim().strip_prefix("sigs.k8s.io/karpenter "))
-        .unwrap_or("of unknown version");
+        .unwrap_or("of unknown version")
+        .to_owned()
+}
+
+/// Cores and model of this machine.
+fn processor() -> String {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu
         .lines()
         .find_map(|line| line.strip_prefix("model name").and_then(|rest| rest.split_once(':')))
         .map_or("unknown CPU", |(_, model)| model.trim());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    format!(
-        "Original: Karpenter {version}, five workers as in its own benchmark, its one-minute limit lifted; joiner: one thread, \
-         `--packing upstream`. Time to decide without reading files; memory is the peak of the whole process; median of {} on \
-         {cores} cores of {model}.",
-        if runs == 1 { "one run".to_owned() } else { format!("{runs} runs") }
-    )
+    format!("{cores} cores of {model}")
 }

@@ -6,6 +6,7 @@
 
 mod catalogue;
 mod draw;
+pub mod families;
 mod mix;
 mod objects;
 mod one_more;
@@ -20,7 +21,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 pub use catalogue::{Catalogue, Sources};
-use draw::Draw;
+pub use draw::Draw;
 
 /// Receives the objects of an input one by one: the largest have hundreds of thousands.
 type Sink<'a> = dyn FnMut(Value) -> Result<()> + 'a;
@@ -214,6 +215,11 @@ pub fn default_directory(root: &Path) -> PathBuf {
     root.join("bench").join("inputs")
 }
 
+/// The entries of a catalogue's `types.json`.
+pub fn types_of(catalogue: Catalogue, sources: &Sources) -> Result<Vec<Value>> {
+    catalogue::types(catalogue, sources)
+}
+
 /// Writes one input's directory; the size of its manifests is returned.
 pub fn write_input(recipe: &Recipe, sources: &Sources, seed: u64, out: &Path) -> Result<u64> {
     let dir = out.join(recipe.name);
@@ -238,29 +244,37 @@ pub fn write_input(recipe: &Recipe, sources: &Sources, seed: u64, out: &Path) ->
 
 /// Writes the v1 List, one object per line.
 fn write_manifests(recipe: &Recipe, sources: &Sources, seed: u64, out: &mut dyn Write) -> Result<()> {
+    write_list(out, &mut |sink| objects(recipe, sources, seed, sink))
+}
+
+/// Writes a v1 List, one object per line.
+fn write_list(out: &mut dyn Write, objects: &mut dyn FnMut(&mut Sink) -> Result<()>) -> Result<()> {
     out.write_all(b"{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[")?;
     let mut first = true;
-    let mut sink = |object: Value| -> Result<()> {
+    objects(&mut |object: Value| -> Result<()> {
         out.write_all(if first { b"\n" } else { b",\n" })?;
         first = false;
         serde_json::to_writer(&mut *out, &object)?;
         Ok(())
-    };
-    match recipe.contents {
-        Contents::Mix(pods) => mix::write(pods, &mut Draw::new(seed, 1_000_000 + u64::from(pods)), &mut sink),
-        Contents::Preferences(pods) => {
-            mix::write_preferences(pods, &mut Draw::new(seed, 2_000_000 + u64::from(pods)), &mut sink)
-        }
-        Contents::Services(pods) => {
-            services::write(pods, &mut Draw::new(seed, 3_000_000 + u64::from(pods)), &mut sink)
-        }
-        Contents::Openb => openb::write(&sources.openb, &mut Draw::new(seed, 4_000_000), &mut sink),
-        Contents::OneMore(nodes) => {
-            one_more::write(nodes, &mut Draw::new(seed, 5_000_000 + u64::from(nodes)), &mut sink)
-        }
-    }?;
+    })?;
     out.write_all(b"\n]}\n")?;
     Ok(())
+}
+
+fn objects(recipe: &Recipe, sources: &Sources, seed: u64, sink: &mut Sink) -> Result<()> {
+    match recipe.contents {
+        Contents::Mix(pods) => mix::write(pods, &mut Draw::new(seed, 1_000_000 + u64::from(pods)), sink),
+        Contents::Preferences(pods) => {
+            mix::write_preferences(pods, &mut Draw::new(seed, 2_000_000 + u64::from(pods)), sink)
+        }
+        Contents::Services(pods) => {
+            services::write(pods, &mut Draw::new(seed, 3_000_000 + u64::from(pods)), sink)
+        }
+        Contents::Openb => openb::write(&sources.openb, &mut Draw::new(seed, 4_000_000), sink),
+        Contents::OneMore(nodes) => {
+            one_more::write(nodes, &mut Draw::new(seed, 5_000_000 + u64::from(nodes)), sink)
+        }
+    }
 }
 
 #[cfg(test)]

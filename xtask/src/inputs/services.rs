@@ -24,12 +24,17 @@ const SHAPES: [(&str, &str); 10] = [
 
 /// Three pools, two daemon sets and `pods` pods of 150 services.
 pub fn write(pods: u32, draw: &mut Draw, sink: &mut Sink) -> Result<()> {
+    write_some(SERVICES, pods, draw, sink)
+}
+
+/// The same with another number of services; there are at least three pods of each.
+pub fn write_some(services: u32, pods: u32, draw: &mut Draw, sink: &mut Sink) -> Result<()> {
     for pool in pools() {
         sink(pool)?;
     }
     sink(daemon_set("node-agent", "100m", "128Mi", true))?;
     sink(daemon_set("log-shipper", "50m", "192Mi", false))?;
-    for (number, replicas) in replica_counts(pods, draw).into_iter().enumerate() {
+    for (number, replicas) in replica_counts(services, pods, draw).into_iter().enumerate() {
         let service = Service::drawn(number as u32, replicas, draw);
         for replica in 0..replicas {
             sink(service.pod(replica, draw))?;
@@ -76,8 +81,8 @@ fn daemon_set(name: &str, cpu: &str, memory: &str, everywhere: bool) -> Value {
 }
 
 /// Few services are large and most are small; together they have exactly `pods` replicas, each at least three.
-fn replica_counts(pods: u32, draw: &mut Draw) -> Vec<u32> {
-    let weights: Vec<u64> = (0..SERVICES)
+fn replica_counts(services: u32, pods: u32, draw: &mut Draw) -> Vec<u32> {
+    let weights: Vec<u64> = (0..services)
         .map(|_| {
             let roll = u64::from(draw.below(1_000)) + 1;
             // One over a uniform draw is heavy-tailed; the cap keeps the largest at about a twentieth of all.
@@ -85,7 +90,7 @@ fn replica_counts(pods: u32, draw: &mut Draw) -> Vec<u32> {
         })
         .collect();
     let total: u64 = weights.iter().sum();
-    let spare = u64::from(pods.saturating_sub(3 * SERVICES));
+    let spare = u64::from(pods.saturating_sub(3 * services));
     let mut counts: Vec<u32> = weights.iter().map(|weight| 3 + (weight * spare / total) as u32).collect();
     // Rounding down lost less than one replica per service.
     let left = pods.saturating_sub(counts.iter().sum()) as usize;

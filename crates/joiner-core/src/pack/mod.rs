@@ -2,7 +2,7 @@
 //!
 //! [`prepared`] is what a snapshot says before any pod is looked at; [`scratch`] holds the state with its undo log; [`template`] what a pool can launch; [`groups`] the topology counts; [`finder`]
 //! finds the next machine worth trying without looking at all of them; [`place`] tries one pod; [`upstream`] is the queue of the
-//! original. A further strategy is a further file beside `upstream`, over the same scratch.
+//! original; [`cheapest`] divides its result over machines anew. A further strategy stands beside them, over the same scratch.
 
 pub mod cheapest;
 pub mod finder;

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::predicates::clash;
+use super::predicates::{clash, selects};
 use super::seats::{CAPACITY_TYPE, Facts, HOSTNAME, Kind, Seat, ZONE, close, daemons_on, offered};
 use super::surface::{Ask, all_together};
 use super::{Policy, Violation, placement};
-use crate::world::{Expr, InstanceType, Offering, Pod, Port, Resources, World};
+use crate::world::{Expr, InstanceType, Offering, Pod, Port, Resources, Selector, World};
 
 pub(super) fn check(
     world: &World,
@@ -18,6 +18,7 @@ pub(super) fn check(
 ) {
     let mut market = Market { world, facts, suitable: BTreeMap::new(), overhead: BTreeMap::new() };
     let any_terms = world.pods.iter().any(has_terms);
+    let counted = Counted::new(world);
     for seat in seats {
         let Kind::New { pool, instance_type, offering } = seat.kind else { continue };
         if seat.plan.kept {
@@ -29,7 +30,8 @@ pub(super) fn check(
             violations.push(Violation::new("pool-requirements", message).node(node));
         }
         let candidates = options(&mut market, seat, pool, violations);
-        order(seat, instance_type, offering, &candidates, any_terms, violations);
+        let held = any_terms || seat.pods.iter().any(|(_, pod)| counted.includes(pod));
+        order(seat, instance_type, offering, &candidates, held, violations);
         // A machine that holds a reservation keeps only the offerings of it; `minValues` was met before that.
         if !policy.best_effort_min_values && offering.reservation.is_none() {
             min_values(&market, seat, pool, &candidates, violations);
@@ -185,7 +187,7 @@ fn order(
     instance_type: &InstanceType,
     chosen: &Offering,
     candidates: &[Choice<'_>],
-    any_terms: bool,
+    held: bool,
     violations: &mut Vec<Violation>,
 ) {
     let node = &seat.plan.name;
@@ -200,8 +202,9 @@ fn order(
         // Reserved units are shared out over the whole plan: which offerings a machine was left with does not show.
         return;
     }
-    // A preference, a topology choice or an OR-term may have taken offerings away that would do. Without any, all are left.
-    let plain = !any_terms && seat.pods.iter().all(|(_, pod)| is_plain(pod));
+    // A preference, a topology choice or an OR-term may have taken offerings away that would do; so may the spread of others, which a pod
+    // helps where it is. Without any, all are left.
+    let plain = !held && seat.pods.iter().all(|(_, pod)| is_plain(pod));
     if plain {
         let cheapest = |option: &Choice<'_>| {
             option.offerings.iter().map(|offering| offering.price).fold(f64::INFINITY, f64::min)
@@ -232,6 +235,29 @@ fn order(
             violations.push(Violation::new("not-cheapest", message).node(node));
             return;
         }
+    }
+}
+
+/// The spread constraints by anything but the host.
+struct Counted<'w>(Vec<(&'w str, Option<&'w Selector>)>);
+
+impl<'w> Counted<'w> {
+    fn new(world: &'w World) -> Self {
+        let mut all: Vec<(&str, Option<&Selector>)> = Vec::new();
+        for pod in &world.pods {
+            for spread in pod.spread.iter().filter(|spread| spread.key != HOSTNAME) {
+                let one = (pod.namespace.as_str(), spread.selector.as_ref());
+                if !all.contains(&one) {
+                    all.push(one);
+                }
+            }
+        }
+        Self(all)
+    }
+
+    fn includes(&self, pod: &Pod) -> bool {
+        let mut all = self.0.iter();
+        all.any(|(namespace, selector)| pod.namespace == *namespace && selects(*selector, &pod.labels))
     }
 }
 

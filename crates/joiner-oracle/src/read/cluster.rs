@@ -11,28 +11,26 @@ use crate::world::{InstanceType, Node, Pool, Taint};
 
 const POOL: &str = "karpenter.sh/nodepool";
 
-/// Whether a pool says that it is not ready.
-pub(super) fn is_unready(object: &Value) -> Result<bool, String> {
+/// Whether a pool is being deleted or says that it is not ready.
+pub(super) fn is_closed(object: &Value) -> Result<bool, String> {
     let unready = |condition: &Value| {
         text(condition, &["type"]) == Some("Ready") && text(condition, &["status"]) == Some("False")
     };
-    Ok(list(object, &["status", "conditions"])?.iter().any(unready))
+    let deleted = at(object, &["metadata", "deletionTimestamp"]).is_some();
+    Ok(deleted || list(object, &["status", "conditions"])?.iter().any(unready))
 }
 
-/// A pool; `None` for one being deleted.
-pub(super) fn pool(object: &Value) -> Result<Option<Pool>, String> {
+/// A pool.
+pub(super) fn pool(object: &Value) -> Result<Pool, String> {
     let name = required(object, &["metadata", "name"])?.to_owned();
     let version = text(object, &["apiVersion"]).unwrap_or_default();
     if version != "karpenter.sh/v1" {
         return Err(format!("`apiVersion` must be `karpenter.sh/v1`, not `{version}`"));
     }
-    if at(object, &["metadata", "deletionTimestamp"]).is_some() {
-        return Ok(None);
-    }
     let template =
         at(object, &["spec", "template", "spec"]).ok_or("field `spec.template.spec` is missing")?;
     let part = |field: &str| text(template, &["nodeClassRef", field]).unwrap_or_default().to_owned();
-    Ok(Some(Pool {
+    Ok(Pool {
         weight: whole32(object, &["spec", "weight"])?.unwrap_or(0),
         labels: stable_labels(labels(object, &["spec", "template", "metadata", "labels"])?),
         requirements: node_expressions(list(template, &["requirements"])?)?,
@@ -41,7 +39,7 @@ pub(super) fn pool(object: &Value) -> Result<Option<Pool>, String> {
         replicas: whole(object, &["spec", "replicas"])?,
         node_class: (part("group"), part("kind"), part("name")),
         name,
-    }))
+    })
 }
 
 /// The taints a machine of this pool has until it is ready for use.

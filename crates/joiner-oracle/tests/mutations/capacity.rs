@@ -35,6 +35,7 @@ pub fn kept() -> Scene {
         new_node("open-1", "open", ("m.large", "a", "on-demand", 0.05), &[], &["m.large", "m.xlarge"]);
     opened["bufferPods"] = json!(SPARE);
     let mut scene = Scene {
+        scheduler_config: Value::Null,
         manifests: vec![
             pool("fixed", Some(2)),
             pool("open", None),

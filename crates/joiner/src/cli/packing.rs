@@ -15,7 +15,7 @@ pub struct PackingArgs {
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     pub node_charge: Option<f64>,
     /// By how much a plan may be dearer to keep what pods only prefer; beyond that preferences are given up.
-    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value = "3", value_parser = percent)]
     pub preference_premium: f64,
     /// The most instance types a new node lists, for a provider to choose from.
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = at_least_one)]

@@ -23,16 +23,16 @@ fn judge(seed: u64, size: Size) -> Result<(f64, f64), String> {
     let world = World::from_manifests_with(&generated.manifests, &generated.types, config)?;
     let file = config.map(|config| support::ConfigFile::new(&format!("cheapest-{seed}-{size:?}"), config));
     let flag = file.as_ref().map(support::ConfigFile::flag);
-    let strict = seed % 4 != 0;
+    let strict = !seed.is_multiple_of(4);
     let plan = |packing: &str| {
         let mut options = vec!["--no-lower-bound", "--effort=0.1", packing];
-        if seed % 3 == 0 {
+        if seed.is_multiple_of(3) {
             options.push("--preference-policy=Ignore");
         }
         if !strict {
             options.push("--min-values-policy=BestEffort");
         }
-        if seed % 5 == 0 {
+        if seed.is_multiple_of(5) {
             options.push("--reserved-capacity=fallback");
         }
         options.extend(flag.as_deref());

@@ -1,6 +1,8 @@
 //! The planner from manifests to plans: against hand-worked scenarios, against the slow reference scheduler, against the checker.
 
 mod cheapest;
+mod cheapest_laws;
+mod cheapest_optimum;
 mod laws;
 mod oracle;
 mod scenarios;

@@ -19,8 +19,6 @@ pub(super) struct Bin {
     pub offering: usize,
     /// Nano-dollars per hour, without the charge per node.
     pub price: i64,
-    /// The price and the charge per node: what bins are compared by.
-    pub cost: f64,
     /// Room in the lanes that matter.
     pub room: Box<[i64]>,
     /// What it takes of its pool's limits, in their order.
@@ -45,7 +43,7 @@ pub(super) struct Bins {
 }
 
 impl Bins {
-    pub fn new(scratch: &mut Scratch, task: &Task, charge: f64) -> Self {
+    pub fn new(scratch: &mut Scratch, task: &Task) -> Self {
         let lanes: Vec<usize> = (0..task.lanes())
             .filter(|lane| (0..task.shapes.len()).any(|shape| task.request(shape as u32, *lane) > 0))
             .collect();
@@ -55,13 +53,13 @@ impl Bins {
         let allowed = task.accesses.iter().map(|_| Vec::new()).collect();
         let mut found = Self { bins: Vec::new(), lanes, sizes, allowed };
         for at in 0..scratch.snapshot.pools.len() {
-            found.add_pool(scratch, task, PoolIdx::new(at), charge);
+            found.add_pool(scratch, task, PoolIdx::new(at));
         }
         found.bins.sort_by_key(|bin| (bin.price, bin.pool, bin.offering));
         found
     }
 
-    fn add_pool(&mut self, scratch: &mut Scratch, task: &Task, pool: PoolIdx, charge: f64) {
+    fn add_pool(&mut self, scratch: &mut Scratch, task: &Task, pool: PoolIdx) {
         let snapshot = scratch.snapshot;
         let row = &snapshot.pools[pool.at()];
         for (at, access) in task.accesses.iter().enumerate() {
@@ -127,16 +125,7 @@ impl Bins {
                 if units.is_none() {
                     rivals.push(self.bins.len());
                 }
-                self.bins.push(Bin {
-                    units,
-                    pool,
-                    offering,
-                    price,
-                    cost: price as f64 + charge,
-                    room,
-                    counts_as,
-                    shapes,
-                });
+                self.bins.push(Bin { units, pool, offering, price, room, counts_as, shapes });
             }
         }
     }

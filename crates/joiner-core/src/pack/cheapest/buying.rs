@@ -26,7 +26,7 @@ pub(super) struct Bought {
 }
 
 /// What pods are worth before anything was bought, by shape.
-pub(super) fn first_worths(task: &Task, bins: &Bins) -> Vec<f64> {
+pub(super) fn first_worths(task: &Task, bins: &Bins, charge: f64) -> Vec<f64> {
     let mut worth = vec![f64::INFINITY; task.shapes.len()];
     // Commitments are few: what they cost says nothing about the rest.
     for bin in bins.bins.iter().filter(|bin| bin.units.is_none()) {
@@ -34,7 +34,7 @@ pub(super) fn first_worths(task: &Task, bins: &Bins) -> Vec<f64> {
             let lanes = bins.sizes[*shape as usize].iter().zip(&bin.room).filter(|(want, _)| **want > 0);
             let share = lanes.map(|(want, room)| *want as f64 / *room as f64).fold(0.0, f64::max);
             let known = &mut worth[*shape as usize];
-            *known = known.min(share * bin.cost);
+            *known = known.min(share * (bin.price as f64 + charge));
         }
     }
     // A pod that asks for nothing, or may use a free machine, still has to go somewhere.
@@ -93,7 +93,7 @@ pub(super) fn learn(filler: &mut Filler, bought: &[Bought]) {
     for one in bought {
         let kinds = || one.fill.takes.iter().map(|(kind, n)| (filler.shape_of(*kind), f64::from(*n)));
         let worth: f64 = kinds().map(|(shape, n)| filler.worth[shape] * n).sum();
-        let rate = filler.bins.bins[one.bin].cost / worth;
+        let rate = filler.cost(one.bin) / worth;
         for (shape, n) in kinds() {
             paid[shape] += filler.worth[shape] * rate * n;
             items[shape] += n;
@@ -109,12 +109,12 @@ pub(super) fn learn(filler: &mut Filler, bought: &[Bought]) {
 
 /// Positive numbers compare as their bits do.
 fn per_dollar(filler: &Filler, bin: usize, fill: &Fill) -> u64 {
-    let cost = filler.bins.bins[bin].cost;
+    let cost = filler.cost(bin);
     let rate = if cost > 0.0 { fill.worth / cost } else { f64::MAX };
     rate.max(0.0).to_bits()
 }
 
-/// What machines cost, the charge per node included.
-pub(super) fn cost(bins: &Bins, bought: &[Bought]) -> f64 {
-    bought.iter().map(|bought| bins.bins[bought.bin].cost).sum()
+/// What machines cost at a charge per node.
+pub(super) fn cost(bins: &Bins, bought: &[Bought], charge: f64) -> f64 {
+    bought.iter().map(|bought| bins.bins[bought.bin].price as f64 + charge).sum()
 }

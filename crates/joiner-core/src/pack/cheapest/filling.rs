@@ -73,14 +73,17 @@ impl Stock {
 
 /// How the share of a pod is measured while a machine fills.
 #[derive(Debug, Clone, Copy)]
-enum Measure {
-    /// Of what is left in each lane, added up.
+pub(super) enum Measure {
+    /// Of what is left in each lane, added up: proportions even out.
     Left,
-    /// Of the whole machine, the largest lane.
+    /// Of the whole machine, the largest lane: pods that waste least.
     Largest,
-    /// Of the whole machine, added up; the largest pods first among equals.
-    Whole,
 }
+
+/// Both.
+pub(super) const THOROUGH: &[Measure] = &[Measure::Left, Measure::Largest];
+/// The one that alone does best where pods are at odds with each other.
+pub(super) const QUICK: &[Measure] = &[Measure::Largest];
 
 /// Fills machines; keeps its buffers.
 pub(super) struct Filler<'t> {
@@ -88,8 +91,12 @@ pub(super) struct Filler<'t> {
     pub bins: &'t Bins,
     /// Per shape: what one item is worth.
     pub worth: Vec<f64>,
+    /// What a machine costs beyond its price, nano-dollars per hour.
+    pub charge: f64,
     /// Shapes looked at: the work done.
     pub work: u64,
+    /// How shares are measured; the fill worth most wins.
+    pub measures: &'static [Measure],
     narrowed: HashMap<(ReqId, u32), Option<ReqId>, FixedState>,
     /// Taken of each kind in the fill under way.
     taken: Vec<u32>,
@@ -113,12 +120,14 @@ struct Candidate {
 }
 
 impl<'t> Filler<'t> {
-    pub fn new(task: &'t Task, bins: &'t Bins, worth: Vec<f64>) -> Self {
+    pub fn new(task: &'t Task, bins: &'t Bins, charge: f64, worth: Vec<f64>) -> Self {
         Self {
             task,
             bins,
             worth,
+            charge,
             work: 0,
+            measures: THOROUGH,
             narrowed: HashMap::with_hasher(fixed_state()),
             taken: vec![0; task.kinds.len()],
             candidates: Vec::new(),
@@ -129,8 +138,8 @@ impl<'t> Filler<'t> {
     /// The best fill of a bin from what is in stock.
     pub fn best(&mut self, scratch: &mut Scratch, bin: usize, stock: &Stock) -> Fill {
         let mut best = Fill::default();
-        for measure in [Measure::Left, Measure::Largest, Measure::Whole] {
-            let fill = self.fill(scratch, bin, stock, measure);
+        for measure in self.measures {
+            let fill = self.fill(scratch, bin, stock, *measure);
             if fill.worth > best.worth {
                 best = fill;
             }
@@ -177,7 +186,7 @@ impl<'t> Filler<'t> {
                     if *want > 0 {
                         let part = *want as f64 * rate;
                         share = match measure {
-                            Measure::Left | Measure::Whole => share + part,
+                            Measure::Left => share + part,
                             Measure::Largest => f64::max(share, part),
                         };
                     }
@@ -252,6 +261,11 @@ impl<'t> Filler<'t> {
             self.taken[*kind as usize] = 0;
         }
         fill
+    }
+
+    /// What a machine costs: what bins are compared by.
+    pub fn cost(&self, bin: usize) -> f64 {
+        self.bins.bins[bin].price as f64 + self.charge
     }
 
     /// The shape of a kind.

@@ -12,22 +12,38 @@ use crate::pack::scratch::Scratch;
 const WORTH_A_LOOK: f64 = 0.8;
 /// The most machines taken back at once.
 const MOST_AT_ONCE: u64 = 7;
+/// What a round costs besides filling machines.
+const ROUND: u64 = 400;
+/// Rounds without success after which nothing more is expected.
+const PATIENCE: u32 = 300;
 
-/// Mends until the work is used up.
+/// What is wanted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Goal {
+    /// What a machine costs beyond its price, nano-dollars per hour.
+    pub charge: f64,
+    /// The most machines, if that can be.
+    pub most: usize,
+}
+
+/// Mends until the work is used up, or nothing more comes of it.
 pub(super) fn mend(
     filler: &mut Filler,
     scratch: &mut Scratch,
     bought: &mut Vec<Bought>,
     budget: &mut Budget,
+    goal: &Goal,
     until: u64,
 ) {
     let good = good_bins(filler, scratch);
     let mut draw = Draw(0x9e37_79b9_7f4a_7c15 ^ (scratch.options.seed << 1));
     let mut round = 0u64;
+    let mut in_vain = 0;
     let mut wasted = waste(filler, bought);
-    while filler.work < until && bought.len() > 1 {
+    while filler.work < until && in_vain < PATIENCE && bought.len() > 1 {
         round += 1;
-        let before = filler.work;
+        in_vain += 1;
+        filler.work += ROUND + filler.task.kinds.len() as u64 / 8;
         let chosen = choose(&wasted, &mut draw, round);
         let mut stock = Stock::none(filler.task);
         let mut paid = 0.0;
@@ -36,12 +52,13 @@ pub(super) fn mend(
             let one = &bought[*at];
             stock.put_back(filler.task, &one.fill);
             let bin = &filler.bins.bins[one.bin];
-            paid += bin.cost;
+            paid += bin.price as f64 + goal.charge;
             left.give_back(bin);
         }
         let new = buying::buy(filler, scratch, &mut stock, &mut left, good.iter().copied());
         if let Some(new) = new
-            && cheaper(buying::cost(filler.bins, &new), paid)
+            && cheaper(buying::cost(filler.bins, &new, goal.charge), paid)
+            && (new.len() <= chosen.len() || bought.len() - chosen.len() + new.len() <= goal.most)
         {
             for at in chosen.iter().rev() {
                 bought.swap_remove(*at);
@@ -49,9 +66,9 @@ pub(super) fn mend(
             bought.extend(new);
             *budget = left;
             wasted = waste(filler, bought);
+            filler.work += 4 * bought.len() as u64;
+            in_vain = 0;
         }
-        // Whatever a round costs, it costs something.
-        filler.work += u64::from(filler.work == before);
     }
 }
 
@@ -65,7 +82,7 @@ fn waste(filler: &Filler, bought: &[Bought]) -> Vec<usize> {
     let beyond = |one: &Bought| {
         let worth: f64 =
             one.fill.takes.iter().map(|(kind, n)| filler.worth[filler.shape_of(*kind)] * f64::from(*n)).sum();
-        filler.bins.bins[one.bin].cost - worth
+        filler.cost(one.bin) - worth
     };
     let mut order: Vec<(f64, usize)> = bought.iter().enumerate().map(|(at, one)| (beyond(one), at)).collect();
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -95,7 +112,7 @@ fn good_bins(filler: &mut Filler, scratch: &mut Scratch) -> Vec<usize> {
     (0..filler.bins.bins.len())
         .filter(|bin| {
             let fill = filler.best(scratch, *bin, &all);
-            fill.worth >= filler.bins.bins[*bin].cost * WORTH_A_LOOK
+            fill.worth >= filler.cost(*bin) * WORTH_A_LOOK
         })
         .collect()
 }

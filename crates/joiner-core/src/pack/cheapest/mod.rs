@@ -23,16 +23,20 @@ use bins::Bins;
 use budget::Budget;
 use buying::Bought;
 use filling::{Filler, Stock};
+use mending::Goal;
 use task::Task;
 
 pub(crate) use charge::charge_of;
 
 /// More nodes than this multiple of the original's are too many, unless the charge per node was given.
 const MOST_NODES: f64 = 2.5;
-/// How often the charge is raised when there are too many nodes, and by how much.
-const RAISES: usize = 3;
-const RAISE: f64 = 4.0;
+/// By how much the charge is raised at most and at least after a round that buys too many.
+const RAISE: (f64, f64) = (1.15, 2.0);
+/// The most rounds of buying until there are few enough.
+const ROUNDS_FOR_FEWER: usize = 24;
 
+/// Rounds of buying without success after which nothing more is expected.
+const PATIENCE: usize = 16;
 /// The share of the work that goes into rounds of buying; the rest is for mending.
 const BUYING: f64 = 0.6;
 
@@ -42,75 +46,115 @@ pub(crate) fn improve(scratch: &mut Scratch, outcome: &mut Outcome, order: &[Pod
     if task.kinds.is_empty() {
         return false;
     }
-    let given = scratch.options.node_charge_nano_usd.is_some();
-    let mut charge = charge_of(scratch.snapshot, scratch.options);
-    let old = plan::bill(scratch, &scratch.machines);
-    for raise in 0..=RAISES {
-        let Some(machines) = repack(scratch, &task, charge) else { return false };
-        let new = plan::bill(scratch, &machines);
-        let too_many = new.machines as f64 > old.machines as f64 * MOST_NODES;
-        if too_many && !given && raise < RAISES {
-            charge *= RAISE;
-            continue;
-        }
-        if new.price_nano_usd > old.price_nano_usd || new.cost(charge) >= old.cost(charge) {
-            return false;
-        }
-        for (at, machine) in machines.iter().enumerate() {
-            for pod in &machine.pods {
-                if let Some((spot, _)) = &mut outcome.placed[pod.at()] {
-                    *spot = Spot::Machine(MachineIdx::new(at));
-                }
+    let charge = charge_of(scratch.snapshot, scratch.options);
+    let most = match scratch.options.node_charge_nano_usd {
+        Some(_) => usize::MAX,
+        None => (scratch.machines.len() as f64 * MOST_NODES) as usize,
+    };
+    let Some(machines) = repack(scratch, &task, Goal { charge, most }) else { return false };
+    let (old, new) = (plan::bill(scratch, &scratch.machines), plan::bill(scratch, &machines));
+    if new.price_nano_usd > old.price_nano_usd
+        || new.cost(charge) >= old.cost(charge)
+        || machines.len() > most
+    {
+        return false;
+    }
+    for (at, machine) in machines.iter().enumerate() {
+        for pod in &machine.pods {
+            if let Some((spot, _)) = &mut outcome.placed[pod.at()] {
+                *spot = Spot::Machine(MachineIdx::new(at));
             }
         }
-        scratch.machines = machines;
-        return true;
     }
-    false
+    scratch.machines = machines;
+    true
 }
 
-/// All machines of the run, divided anew at a charge per node; `None` if that can't be done within the limits.
-fn repack(scratch: &mut Scratch, task: &Task, charge: f64) -> Option<Vec<Machine>> {
-    let bins = Bins::new(scratch, task, charge);
-    let mut filler = Filler::new(task, &bins, buying::first_worths(task, &bins));
+/// All machines of the run, divided anew; `None` if that can't be done within the limits.
+fn repack(scratch: &mut Scratch, task: &Task, goal: Goal) -> Option<Vec<Machine>> {
+    let bins = Bins::new(scratch, task);
+    let worths = buying::first_worths(task, &bins, goal.charge);
+    let mut filler = Filler::new(task, &bins, goal.charge, worths);
     let frozen: Vec<Machine> = task.frozen.iter().map(|at| scratch.machines[*at].clone()).collect();
+    let goal = Goal { most: goal.most.saturating_sub(frozen.len()), ..goal };
     let budget = Budget::beside(scratch, &frozen);
-    let bought = match exact::best(&mut filler, scratch) {
+    let bought = match exact::best(&mut filler, scratch, goal.most) {
         Some(bought) if budget.covers(bought.iter().map(|one| &bins.bins[one.bin])) => bought,
-        _ => search(scratch, task, &mut filler, budget)?,
+        _ => search(scratch, task, &mut filler, budget, goal)?,
     };
     let machines = settle::settle(&mut filler, scratch, &bought, &frozen)?;
     scratch.work += filler.work;
     Some(frozen.into_iter().chain(machines).collect())
 }
 
-/// Rounds of buying, then mending, until the work is used up.
-fn search(scratch: &mut Scratch, task: &Task, filler: &mut Filler, budget: Budget) -> Option<Vec<Bought>> {
+/// What a round of buying came to.
+struct Round {
+    bought: Vec<Bought>,
+    left: Budget,
+    worth: Vec<f64>,
+    charge: f64,
+}
+
+/// Rounds of buying, then mending, until the work is used up or nothing more comes of it. As long as a round buys too many machines the
+/// charge that bins are compared by is raised; results are compared at the charge that was asked for.
+fn search(
+    scratch: &mut Scratch,
+    task: &Task,
+    filler: &mut Filler,
+    budget: Budget,
+    goal: Goal,
+) -> Option<Vec<Bought>> {
     let all = Stock::all(task);
     let work = scratch.options.packing_work.of(all.items);
-    let mut best: Option<(Vec<Bought>, Budget, Vec<f64>)> = None;
-    let mut failures = 0;
-    while best.is_none() || filler.work < (work as f64 * BUYING) as u64 {
-        let mut left = budget.clone();
+    let mut best: Option<Round> = None;
+    let mut in_vain = 0;
+    let few_enough =
+        |round: &Option<Round>| round.as_ref().is_some_and(|best| best.bought.len() <= goal.most);
+    for round in 0.. {
+        let spent = in_vain >= PATIENCE || filler.work as f64 >= work as f64 * BUYING;
+        let overspent = filler.work >= work.saturating_mul(2) || round >= ROUNDS_FOR_FEWER;
+        if round > 0 && spent && (few_enough(&best) || overspent) {
+            break;
+        }
+        in_vain += 1;
+        filler.measures = if round % 2 == 0 { filling::THOROUGH } else { filling::QUICK };
+        let (worth, charge, mut left) = (filler.worth.clone(), filler.charge, budget.clone());
         let candidates = 0..filler.bins.bins.len();
-        let worth = filler.worth.clone();
         let Some(bought) = buying::buy(filler, scratch, &mut all.clone(), &mut left, candidates) else {
-            failures += 1;
-            // With other worths the limits may be used better, but hardly after a few attempts.
-            if failures > 2 || best.is_some() {
-                break;
-            }
-            filler.worth.iter_mut().enumerate().for_each(|(at, worth)| *worth *= 1.0 + (at % 3) as f64 * 0.1);
-            continue;
+            // The limits leave something over; with other worths they hardly will not.
+            break;
         };
         buying::learn(filler, &bought);
-        let cost = |bought: &[Bought]| buying::cost(filler.bins, bought);
-        if best.as_ref().is_none_or(|(known, _, _)| mending::cheaper(cost(&bought), cost(known))) {
-            best = Some((bought, left, worth));
+        if bought.len() > goal.most {
+            let excess = bought.len() as f64 / goal.most.max(1) as f64;
+            filler.charge *= excess.clamp(RAISE.0, RAISE.1);
+        }
+        let rank = |bought: &[Bought]| {
+            (bought.len().saturating_sub(goal.most), buying::cost(filler.bins, bought, goal.charge))
+        };
+        let better = best.as_ref().is_none_or(|known| {
+            let ((over, cost), (known_over, known_cost)) = (rank(&bought), rank(&known.bought));
+            over < known_over || (over == known_over && mending::cheaper(cost, known_cost))
+        });
+        if better {
+            best = Some(Round { bought, left, worth, charge });
+            in_vain = 0;
         }
     }
-    let (mut bought, mut left, worth) = best?;
-    filler.worth = worth;
-    mending::mend(filler, scratch, &mut bought, &mut left, work);
+    let Round { mut bought, mut left, worth, charge } = best?;
+    (filler.worth, filler.charge, filler.measures) = (worth, charge, filling::THOROUGH);
+    mending::mend(filler, scratch, &mut bought, &mut left, &goal, work);
     Some(bought)
+}
+
+/// Holds machines that stayed as the original's strategy made them to the same lists of types as the others. What holds a reservation
+/// launches into it.
+pub(crate) fn shorten_lists(scratch: &mut Scratch) {
+    for at in 0..scratch.machines.len() {
+        if scratch.machines[at].reservations.is_empty() {
+            let machine = &scratch.machines[at];
+            let kept = settle::interchangeable(scratch, machine, &machine.offers);
+            scratch.machines[at].offers = kept.into();
+        }
+    }
 }

@@ -244,7 +244,7 @@ fn keep_to_limits(
 
 /// The offerings a machine keeps: the cheapest types up to the number a provider can use, none dearer than allowed, but always as
 /// many as minValues want.
-fn interchangeable(scratch: &Scratch, machine: &Machine, set: &[u64]) -> Vec<u64> {
+pub(super) fn interchangeable(scratch: &Scratch, machine: &Machine, set: &[u64]) -> Vec<u64> {
     let pool = &scratch.snapshot.pools[machine.pool.at()];
     let catalogue = &scratch.snapshot.catalogues[pool.catalogue.at()];
     let Some(cheapest) = offer_set::first(set) else { return set.to_vec() };

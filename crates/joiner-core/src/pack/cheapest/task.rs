@@ -222,11 +222,13 @@ impl Task {
             at
         }
         for (owner, group) in company {
-            for (other, item) in items.iter().enumerate() {
-                if item.counted.iter().any(|(counted, _)| *counted == group.0) {
-                    let (a, b) = (find(&mut root, *owner), find(&mut root, other));
-                    root[a.max(b)] = a.min(b);
-                }
+            let counts = |item: &Item| item.counted.iter().any(|(counted, _)| *counted == group.0);
+            let wanted = items.iter().enumerate().filter(|(_, item)| counts(item)).map(|(at, _)| at);
+            // A group that wants its own company is on one host, all of it. For the company of others one of them will do, the same for all.
+            let enough = if counts(&items[*owner]) { usize::MAX } else { 1 };
+            for other in wanted.take(enough) {
+                let (a, b) = (find(&mut root, *owner), find(&mut root, other));
+                root[a.max(b)] = a.min(b);
             }
         }
         let mut joined: Vec<Option<Item>> = (0..items.len()).map(|_| None).collect();

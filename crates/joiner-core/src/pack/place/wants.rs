@@ -1,0 +1,232 @@
+//! What a class wants on one rung, prepared for asking, and what topology says to it now.
+
+use smallvec::SmallVec;
+
+use super::{HostVerdict, Kind, Own, Query, Want, WantKey};
+use crate::algebra::MachineValue;
+use crate::model::ids::*;
+use crate::model::{GroupSpec, PodClass, Rung};
+use crate::pack::finder::FinderKey;
+use crate::pack::groups::{Host, World};
+use crate::pack::scratch::Scratch;
+use crate::pack::template::Naming;
+
+impl Scratch<'_> {
+    pub(super) fn prepare(&mut self, class_idx: ClassIdx, rung_at: usize) -> Want {
+        let snapshot = self.snapshot;
+        let class: &PodClass = &snapshot.classes[class_idx.at()];
+        let rung: &Rung = &class.rungs[rung_at];
+        let selected = self.groups.selected(snapshot, &self.algebra, class.identity);
+        let mut own = Vec::new();
+        let mut keys: Vec<(KeyId, bool)> = selected.pin_keys.iter().map(|key| (*key, false)).collect();
+        let mut world = World {
+            snapshot,
+            algebra: &mut self.algebra,
+            offers: &mut self.offers,
+            templates: self.templates,
+        };
+        for group in &rung.groups {
+            let spec = snapshot.group(*group);
+            let (key, by_host) = (spec.key(), Some(spec.key()) == snapshot.hostname);
+            let kind = match spec {
+                GroupSpec::Spread { max_skew, min_domains, .. } => Kind::Spread {
+                    max_skew: i64::from(*max_skew),
+                    min_domains: i64::from(min_domains.unwrap_or(1)),
+                    domains: if by_host {
+                        std::rc::Rc::from([])
+                    } else {
+                        self.groups.spread_domains(
+                            &mut world,
+                            *group,
+                            rung.strict,
+                            class.tolerations,
+                            rung.spare_preferred,
+                        )
+                    },
+                },
+                GroupSpec::Affinity { .. } => Kind::Affinity,
+                GroupSpec::AntiAffinity { .. } => Kind::AntiAffinity,
+            };
+            if !by_host {
+                let must_exist = !matches!(kind, Kind::AntiAffinity);
+                match keys.iter_mut().find(|(have, _)| *have == key) {
+                    Some((_, exists)) => *exists |= must_exist,
+                    None => keys.push((key, must_exist)),
+                }
+            }
+            let counts_itself = selected.counted.contains(group);
+            // Required terms count together, preferred ones each for itself. On the last rung only required ones are left.
+            let required = class.rungs.last().map_or(&[][..], |rung| &rung.groups);
+            let siblings = match spec {
+                GroupSpec::Affinity { .. } if required.contains(group) => required
+                    .iter()
+                    .filter(|other| matches!(snapshot.group(**other), GroupSpec::Affinity { .. }))
+                    .copied()
+                    .collect(),
+                GroupSpec::Affinity { .. } => SmallVec::from_slice(&[*group]),
+                _ => SmallVec::new(),
+            };
+            own.push(Own { group: *group, key, by_host, counts_itself, siblings, kind });
+        }
+        let names = world.algebra.names();
+        keys.sort_by(|(a, _), (b, _)| names.key_text(*a).cmp(names.key_text(*b)));
+        let keys: Vec<WantKey> = keys
+            .into_iter()
+            .map(|(key, must_exist)| WantKey {
+                key,
+                must_exist,
+                values: self.groups.future_values(
+                    &mut world,
+                    key,
+                    rung.strict,
+                    class.tolerations,
+                    rung.spare_preferred,
+                ),
+                always_named: (0..snapshot.catalogues.len()).all(|at| {
+                    let catalogue = CatalogueIdx::new(at);
+                    matches!(world.offers.naming(snapshot, world.algebra, catalogue, key), Naming::Every)
+                }),
+            })
+            .collect();
+        let steady = keys.is_empty()
+            || (keys.iter().all(|key| key.always_named)
+                && self.templates.iter().all(|template| template.min_values.is_empty()));
+        let mut host_groups: Vec<(GroupIdx, bool)> = own
+            .iter()
+            .filter(|own| own.by_host && !matches!(own.kind, Kind::Affinity))
+            .map(|own| (own.group, own.counts_itself))
+            .collect();
+        host_groups.sort_unstable();
+        let inverse_hosts =
+            selected.inverse.iter().filter(|g| self.groups.by_host(snapshot, **g)).copied().collect();
+        let finder = self.finders.adopt(FinderKey {
+            ask: rung.ask,
+            requests: class.requests.clone(),
+            tolerations: class.tolerations,
+            spare_preferred: rung.spare_preferred,
+            ports: class.ports.clone(),
+            alternatives: class.volume_alternatives.clone(),
+            host_groups,
+            inverse_hosts,
+            keys: keys.iter().map(|k| k.key).collect(),
+        });
+        Want { class: class_idx, rung: rung_at, finder, own, selected, keys, steady }
+    }
+
+    pub(super) fn query(&self, want: &Want) -> Query {
+        let minima = want
+            .own
+            .iter()
+            .map(|own| match &own.kind {
+                Kind::Spread { min_domains, domains, .. } if !own.by_host => {
+                    if (domains.len() as i64) < *min_domains {
+                        0
+                    } else {
+                        domains.iter().map(|v| i64::from(self.groups.count(own.group, *v))).min().unwrap_or(0)
+                    }
+                }
+                _ => 0,
+            })
+            .collect();
+        Query { minima }
+    }
+
+    /// Whether a value of a key is valid for the pod now.
+    pub(super) fn value_ok(&self, want: &Want, query: &Query, key: KeyId, value: ValueId) -> bool {
+        for (own, minimum) in want.own.iter().zip(&query.minima) {
+            if own.by_host || own.key != key {
+                continue;
+            }
+            let count = self.groups.count(own.group, value);
+            let ok = match &own.kind {
+                Kind::Spread { max_skew, .. } => {
+                    i64::from(count) + i64::from(own.counts_itself) - minimum <= *max_skew
+                }
+                Kind::Affinity => count > 0 || self.may_be_first(own),
+                Kind::AntiAffinity => count == 0,
+            };
+            if !ok {
+                return false;
+            }
+        }
+        want.selected.inverse.iter().all(|group| {
+            self.snapshot.group(*group).key() != key || self.groups.owner_count(*group, value) == 0
+        })
+    }
+
+    /// A pod that matches its own affinity may go anywhere while no pod matches.
+    pub(super) fn may_be_first(&self, own: &Own) -> bool {
+        own.counts_itself && own.siblings.iter().all(|group| self.groups.state(*group).total == 0)
+    }
+
+    pub(super) fn host_verdict(&self, want: &Want, host: Host) -> HostVerdict {
+        let mut verdict = HostVerdict::Ok;
+        for own in want.own.iter().filter(|own| own.by_host) {
+            let count = self.groups.host_count(own.group, host);
+            match &own.kind {
+                Kind::Spread { max_skew, .. } => {
+                    if i64::from(count) + i64::from(own.counts_itself) > *max_skew {
+                        return HostVerdict::Never;
+                    }
+                }
+                Kind::AntiAffinity => {
+                    if count > 0 {
+                        return HostVerdict::Never;
+                    }
+                }
+                Kind::Affinity => {
+                    if count == 0 && !self.may_be_first(own) {
+                        verdict = HostVerdict::NotNow;
+                    }
+                }
+            }
+        }
+        for group in &want.selected.inverse {
+            if self.groups.owner_host_count(*group, host) > 0 {
+                return HostVerdict::Never;
+            }
+        }
+        verdict
+    }
+
+    /// Values of a key to try on a future machine, best first: those it lists, else the given ones.
+    pub(super) fn choices(
+        &self,
+        want: &Want,
+        query: &Query,
+        at: usize,
+        met: ReqId,
+        values: &[ValueId],
+    ) -> Vec<ValueId> {
+        let WantKey { key, .. } = &want.keys[at];
+        let names = self.algebra.names();
+        let mut out: Vec<ValueId> = match self.algebra.machine_value(met, *key) {
+            MachineValue::Defined(requirement) if !requirement.complement => {
+                let mut listed = requirement.values.to_vec();
+                listed.sort_unstable_by(|a, b| names.value_text(*key, *a).cmp(names.value_text(*key, *b)));
+                listed
+            }
+            MachineValue::Defined(requirement) => {
+                values.iter().copied().filter(|v| requirement.allows(names, *key, *v)).collect()
+            }
+            MachineValue::Open | MachineValue::Missing => values.to_vec(),
+        };
+        out.retain(|v| self.value_ok(want, query, *key, *v));
+        if out.len() > 1 {
+            // Stable: names decide last.
+            out.sort_by_cached_key(|value| {
+                let spread: SmallVec<[u32; 2]> = want
+                    .own
+                    .iter()
+                    .filter(|own| own.key == *key && matches!(own.kind, Kind::Spread { .. }))
+                    .map(|own| self.groups.count(own.group, *value))
+                    .collect();
+                let empty = !want.selected.peers.iter().any(|group| {
+                    self.snapshot.group(*group).key() == *key && self.groups.count(*group, *value) > 0
+                });
+                (spread, empty, self.pinned_machines(*key, *value))
+            });
+        }
+        out
+    }
+}
