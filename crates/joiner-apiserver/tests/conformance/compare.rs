@@ -16,6 +16,12 @@ impl Captured {
         self.values.insert(name.to_owned(), value);
     }
 
+    /// Names and values.
+    #[allow(dead_code, reason = "for the recorder in `tests/real`")]
+    pub(crate) fn values(&self) -> Vec<(String, String)> {
+        self.values.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
     /// The text with captured values in place of their names.
     pub(crate) fn fill(&self, text: &str) -> String {
         self.values
