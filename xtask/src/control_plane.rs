@@ -45,7 +45,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             println!("  export KUBECONFIG={}", kubeconfig.display());
             println!("  export PATH={}:$PATH    # kubectl, kwok", programs.folder().display());
             println!("  kubectl get namespaces\n");
-            println!("`JOINER_TEST_KUBECONFIG` lets the tests use it; `cargo xtask control-plane down` ends it.");
+            println!(
+                "`JOINER_TEST_KUBECONFIG` lets the tests use it; `cargo xtask control-plane down` ends it."
+            );
         }
         Action::Down => match standing::down()? {
             0 => println!("no control plane runs"),

@@ -51,23 +51,21 @@ pub fn build(tell: &mut dyn FnMut(&str)) -> Result<Programs> {
 pub fn go_version() -> Result<String> {
     let output = Command::new("go").arg("version").output();
     let output = output.ok().filter(|output| output.status.success());
-    let output = output.context("`go` is not on the path; the control plane is built with Go 1.26 or newer")?;
+    let output =
+        output.context("`go` is not on the path; the control plane is built with Go 1.26 or newer")?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("go version ").to_owned())
 }
 
 fn compile(name: &str, draft: &Path) -> Result<()> {
     let (folder, package) = match name {
         "etcd" => (cache::sources(), "go.etcd.io/etcd/server/v3".to_owned()),
+        "informer" => (cache::informer(), ".".to_owned()),
         "kwok" => (kwok_sources()?, "./cmd/kwok".to_owned()),
         _ => (cache::sources(), format!("k8s.io/kubernetes/cmd/{name}")),
     };
     let mut command = Command::new("go");
     command.args(["build", "-trimpath", "-mod=readonly", "-buildvcs=false"]);
-    if name != "kwok" {
-        command.arg("-ldflags").arg(cache::linker_flags());
-    } else {
-        command.args(["-ldflags", "-s -w"]);
-    }
+    command.arg("-ldflags").arg(cache::linker_flags());
     command.arg("-o").arg(draft).arg(package).current_dir(folder);
     // A workspace around the checkout must not change what is built, and cgo not where it runs.
     command.env("GOWORK", "off").env("CGO_ENABLED", "0");

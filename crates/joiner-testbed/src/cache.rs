@@ -12,12 +12,17 @@ pub const KWOK: &str = "v0.8.0";
 /// What the Go client says the sources of kwok add up to.
 pub const KWOK_SUM: &str = "h1:OTIOTwgROqPMovcTwxICx2eYQ4AwLpSx5EpjbDKF4SQ=";
 /// Names of the programs, in the order they are built.
-pub const NAMES: [&str; 6] =
-    ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"];
+pub const NAMES: [&str; 7] =
+    ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "informer"];
 
 /// The folder of the module that names the sources.
 pub fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/control-plane")
+}
+
+/// The folder of our informer, a program in Go.
+pub fn informer() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/informer")
 }
 
 /// Options of the linker: no symbols, and the version that the programs say they are.
@@ -52,8 +57,8 @@ pub fn root() -> Result<PathBuf> {
 /// The sources cannot be read.
 pub fn bin() -> Result<PathBuf> {
     let mut text = format!("{KWOK} {KWOK_SUM} {}\n", linker_flags());
-    for file in ["go.mod", "go.sum"] {
-        let path = sources().join(file);
+    let informer = ["go.mod", "go.sum", "main.go"].map(|file| informer().join(file));
+    for path in ["go.mod", "go.sum"].map(|file| sources().join(file)).into_iter().chain(informer) {
         let content =
             std::fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
         text.push_str(&content);

@@ -129,6 +129,8 @@ impl Site {
             format!("--kubeconfig={}", self.path("kube-controller-manager.kubeconfig")),
             format!("--service-account-private-key-file={}", self.path("accounts.key")),
             format!("--root-ca-file={}", self.path("ca.crt")),
+            // Each controller with the rights that the built-in rules give it.
+            "--use-service-account-credentials=true".to_owned(),
             "--leader-elect=false".to_owned(),
             "--secure-port=0".to_owned(),
             "--kube-api-qps=500".to_owned(),
@@ -203,7 +205,8 @@ impl ControlPlane {
         let folder = scratch("control-plane")?;
         let site = Site::lay_out(&folder)?;
         let etcd = launch(programs, &site, site.etcd())?;
-        let mut plane = Self { site, programs: programs.clone(), rest: Vec::new(), api_server: None, _etcd: etcd };
+        let mut plane =
+            Self { site, programs: programs.clone(), rest: Vec::new(), api_server: None, _etcd: etcd };
         plane.start_api_server().await?;
         if parts.controllers {
             plane.start_controllers()?;

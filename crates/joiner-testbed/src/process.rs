@@ -109,8 +109,7 @@ mod tests {
         let pid = folder.join("pid");
         let script = format!("echo $$ > {}; exec sleep 600", pid.display());
         let arguments = ["-c".to_owned(), script];
-        let mut kept =
-            Kept::start("sleeper", Path::new("/bin/sh"), &arguments, &folder.join("log")).unwrap();
+        let mut kept = Kept::start("sleeper", Path::new("/bin/sh"), &arguments, &folder.join("log")).unwrap();
         let number = await_file(&pid);
         kept.check().unwrap();
         assert!(lives(&number));

@@ -113,7 +113,8 @@ fn complaints(package: &Package) -> Vec<(String, String)> {
         }
         let target = dependency.name.as_str();
         let ours = target == "xtask" || target == "joiner" || target.starts_with("joiner-");
-        let any = allowed.contains(&"*") && !["joiner-oracle", "joiner-testbed", "joiner", "xtask"].contains(&target);
+        let any = allowed.contains(&"*")
+            && !["joiner-oracle", "joiner-testbed", "joiner", "xtask"].contains(&target);
         if ours && !any && !allowed.contains(&target) {
             complaints.push((target.to_owned(), format!("`{name}` may not depend on `{target}`")));
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::replay::Seen;
 
-const TIME: &str = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z$";
+const TIME: &str = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z";
 const UID: &str = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
 
 /// Puts the answers into the case.
@@ -18,7 +18,8 @@ pub(crate) fn keep(case: &mut Value, seen: Seen) {
         answer
     });
     case["expect"] = answers.next().unwrap();
-    for (pair, answer) in case["after"].as_array_mut().into_iter().flatten().zip(answers) {
+    let after = case.get_mut("after").and_then(Value::as_array_mut);
+    for (pair, answer) in after.into_iter().flatten().zip(answers) {
         pair["expect"] = answer;
     }
 }
@@ -32,11 +33,11 @@ fn place(key: &str, value: &mut Value, sent: &str, captured: &[(String, String)]
         Value::Array(items) => items.iter_mut().for_each(|item| place(key, item, sent, captured)),
         Value::Object(fields) => {
             // A generated name says so beside it.
-            let prefix = fields.get("generateName").and_then(Value::as_str).map(str::to_owned);
-            if let (Some(prefix), Some(name)) = (prefix, fields.get_mut("name"))
-                && name.as_str().is_some_and(|name| name.starts_with(&prefix))
-            {
-                *name = format!("{prefix}<generated>").into();
+            for (generator, name) in [("generateName", "name"), ("metadata.generateName", "metadata.name")] {
+                let prefix = fields.get(generator).and_then(Value::as_str).map(str::to_owned);
+                if let (Some(prefix), Some(name)) = (prefix, fields.get_mut(name)) {
+                    *name = format!("{prefix}<generated>").into();
+                }
             }
             if fields.contains_key("columnDefinitions") && fields.contains_key("rows") {
                 place_ages(fields);
@@ -78,7 +79,6 @@ fn place_age_cells(columns: &Value, cells: &mut Value) {
 fn placed(key: &str, text: &str, sent: &str, captured: &[(String, String)]) -> String {
     let uid = Regex::new(UID).unwrap();
     let time = Regex::new(TIME).unwrap();
-    let is = |pattern: &Regex| pattern.is_match(text);
     let known = |prefix: &str| {
         captured.iter().find(|(name, value)| value == text && name.starts_with(prefix)).map(|(name, _)| name)
     };
@@ -87,12 +87,39 @@ fn placed(key: &str, text: &str, sent: &str, captured: &[(String, String)]) -> S
             return known("RV").map_or("<rv>".to_owned(), |name| format!("${{{name}}}"));
         }
         "continue" if !text.is_empty() => return "<continue>".to_owned(),
+        "storageVersionHash" => return "<hash>".to_owned(),
         "description" => return "<text>".to_owned(),
         _ => {}
     }
-    if is(&time) && !sent.contains(text) {
-        return "<time>".to_owned();
+    let mut text = text.to_owned();
+    for (pattern, placeholder) in [(&time, "<time>"), (&uid, "<uid>")] {
+        // Captured uids come first: they have names.
+        if placeholder == "<uid>" {
+            text = named(&text, captured);
+        }
+        let found: Vec<String> = pattern.find_iter(&text).map(|found| found.as_str().to_owned()).collect();
+        for found in found.iter().filter(|found| !sent.contains(found.as_str())) {
+            text = text.replace(found, placeholder);
+        }
     }
+    let access = Regex::new("kube-api-access-[a-z0-9]{5}").unwrap();
+    let text = access.replace_all(&text, "kube-api-access-<generated>");
+    // Versions inside messages; a number that the case itself sent stays.
+    let versions =
+        [r"(resource version: )(\d+)", r"(, current: )(\d+)", r#"(resourceVersion\\?":\\?")(\d+)"#]
+            .into_iter()
+            .chain([r"(in the precondition \()(\d+)", r"(in record \()(\d+)"]);
+    versions.fold(text.into_owned(), |text, pattern| {
+        let pattern = Regex::new(pattern).unwrap();
+        let replaced = pattern.replace_all(&text, |found: &regex::Captures<'_>| {
+            if sent.contains(&found[2]) { found[0].to_owned() } else { format!("{}<rv>", &found[1]) }
+        });
+        replaced.into_owned()
+    })
+}
+
+/// The text with names for captured values and the namespace.
+fn named(text: &str, captured: &[(String, String)]) -> String {
     let mut text = text.to_owned();
     for (name, value) in captured {
         if name == "NS" {
@@ -103,21 +130,5 @@ fn placed(key: &str, text: &str, sent: &str, captured: &[(String, String)]) -> S
             text = text.replace(value, &format!("${{{name}}}"));
         }
     }
-    let other: Vec<String> = uid.find_iter(&text).map(|found| found.as_str().to_owned()).collect();
-    for found in other.iter().filter(|found| !sent.contains(found.as_str())) {
-        text = text.replace(found, "<uid>");
-    }
-    let access = Regex::new("kube-api-access-[a-z0-9]{5}").unwrap();
-    let text = access.replace_all(&text, "kube-api-access-<generated>");
-    let versions = Regex::new(r"(resource version: )\d+( \(\d+\))?|(, current: )\d+").unwrap();
-    let text = versions.replace_all(&text, |found: &regex::Captures<'_>| {
-        let head = found.get(1).or_else(|| found.get(3)).map_or("", |head| head.as_str());
-        let tail = if found.get(2).is_some() { " (<rv>)" } else { "" };
-        // The number that the case asked for stays.
-        if head == "resource version: " && found[0].ends_with("999999999") {
-            return found[0].to_owned();
-        }
-        format!("{head}<rv>{tail}")
-    });
-    text.into_owned()
+    text
 }
