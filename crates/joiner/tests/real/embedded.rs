@@ -18,8 +18,7 @@ impl Embedded {
     pub(crate) async fn start() -> Self {
         let folder = scratch("embedded").unwrap();
         let kubeconfig = folder.join("admin.kubeconfig");
-        let arguments =
-            ["up", "--api-only", "--kubeconfig", kubeconfig.to_str().unwrap()].map(str::to_owned);
+        let arguments = ["up", "--api-only", "--kubeconfig", kubeconfig.to_str().unwrap()].map(str::to_owned);
         let program = Path::new(env!("CARGO_BIN_EXE_joiner"));
         let mut process = Kept::start("joiner", program, &arguments, &folder.join("log")).unwrap();
         for _ in 0..300 {

@@ -12,12 +12,20 @@ use regex::Regex;
 
 use crate::embedded::Embedded;
 
-/// Commands, one a line; `< name` hands over the document of that name, `& command` runs while the line before it watches.
+/// Commands, one a line; `< name` hands over the document of that name, `& command` runs while the line before it watches. After
+/// `!protobuf` come commands that need a server that reads it.
 const SCRIPT: &str = include_str!("kubectl.script");
 /// Documents, each after a line `--- name`.
 const DOCUMENTS: &str = include_str!("kubectl.documents");
 /// Commands whose outputs differ, with the reason.
-const PENDING: &[(&str, &str)] = &[];
+const PENDING: &[(&str, &str)] = &[
+    ("get quota", "resource quotas have no columns of their own"),
+    ("get roles,rolebindings", "role bindings have no columns of their own"),
+    ("create -f - < several", "kubectl finds no schema of `v1` `List` in the OpenAPI documents"),
+    ("delete -f - < several", "the objects were not created"),
+];
+/// What the embedded server says to a body in protobuf as long as it reads none.
+const NO_PROTOBUF: &str = "the body of the request was in an unknown format";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_says_the_same_on_both_servers() {
@@ -39,6 +47,14 @@ async fn kubectl_says_the_same_on_both_servers() {
     let (mut equal, mut problems) = (0, Vec::new());
     let mut lines = SCRIPT.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
     while let Some(line) = lines.next() {
+        if line == "!protobuf" {
+            let (_, answer) = ours.run("create configmap probe --from-literal=a=b --dry-run=server", None);
+            if answer.contains(NO_PROTOBUF) {
+                joiner_testbed::not_run(test, "its last part: the embedded server reads no protobuf");
+                break;
+            }
+            continue;
+        }
         let mut meanwhile = Vec::new();
         while let Some(next) = lines.peek().and_then(|next| next.strip_prefix("& ")) {
             meanwhile.push(next);
@@ -97,7 +113,9 @@ struct Terminal {
 impl Terminal {
     fn new(kubectl: &Path, kubeconfig: &Path) -> Self {
         let home = scratch("kubectl").unwrap();
-        Self { kubectl: kubectl.to_owned(), kubeconfig: kubeconfig.to_owned(), home }
+        let terminal = Self { kubectl: kubectl.to_owned(), kubeconfig: kubeconfig.to_owned(), home };
+        terminal.run("config set-context --current --namespace=demo", None);
+        terminal
     }
 
     fn command(&self, line: &str) -> Command {
@@ -112,7 +130,17 @@ impl Terminal {
     fn run(&self, line: &str, input: Option<&str>) -> (Option<i32>, String) {
         let mut child = self.command(line).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.unwrap_or_default().as_bytes()).unwrap();
+        // A command that waits for something that never comes is a difference too.
+        let killer = child.id().to_string();
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let guard = std::thread::spawn(move || {
+            if wait.recv_timeout(Duration::from_secs(20)).is_err() {
+                Command::new("kill").args(["-9", &killer]).status().unwrap();
+            }
+        });
         let output = child.wait_with_output().unwrap();
+        let _ = done.send(());
+        guard.join().unwrap();
         let text =
             [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
         (output.status.code(), text)
@@ -156,7 +184,7 @@ fn normal(line: &str, text: &str) -> String {
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID"),
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( ?[+-]\d{4}|Z)?", "TIME"),
         (r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "TIME"),
-        (r#"resourceVersion: "\d+""#, "resourceVersion: RV"),
+        (r#"("?resourceVersion"?): "\d+""#, "$1: RV"),
         (r"Resource Version: +\d+", "Resource Version: RV"),
         (r"127\.0\.0\.1:\d+", "SERVER"),
         (r"(LIVE|MERGED)-\d+", "$1"),
@@ -166,11 +194,12 @@ fn normal(line: &str, text: &str) -> String {
     ] {
         text = Regex::new(pattern).unwrap().replace_all(&text, plain).into_owned();
     }
-    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
     // The embedded server has no prose about fields: names and types only.
     let explains = line.starts_with("explain ");
-    lines
-        .filter(|line| !explains || line.contains("\t<") || line.contains(" <"))
-        .map(|line| line + "\n")
-        .collect()
+    let lines = text.lines().filter(|line| !explains || line.contains("\t<"));
+    let mut lines: Vec<String> =
+        lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n").collect();
+    // Several complaints about one object come in no particular order.
+    lines.sort_by_key(|line| line.starts_with("* ").then(|| line.clone()));
+    lines.concat()
 }

@@ -1,7 +1,7 @@
 //! Objects of joiner's kinds, right and wrong: a good one of each, then that one with a field changed, then with two.
 
-use rand::seq::IndexedRandom;
 use rand::SeedableRng;
+use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Map, Value, json};
 
@@ -151,7 +151,13 @@ fn quantities() -> Vec<Value> {
     ["1", "1.5Gi", "-1", "1e3", "100m", "much", "1 Gi", ".5", ""]
         .into_iter()
         .map(|text| json!({"cpu": text}))
-        .chain([json!({"cpu": 4}), json!({"cpu": 1.5}), json!({"cpu": true}), json!({"cpu": null}), json!({})])
+        .chain([
+            json!({"cpu": 4}),
+            json!({"cpu": 1.5}),
+            json!({"cpu": true}),
+            json!({"cpu": null}),
+            json!({}),
+        ])
         .collect()
 }
 
@@ -225,7 +231,10 @@ fn kinds() -> Vec<Kind> {
             ],
         ),
         ("/spec/limits", quantities()),
-        ("/spec/weight", vec![json!(0), json!(1), json!(100), json!(101), json!("5"), json!(1.5), json!(null)]),
+        (
+            "/spec/weight",
+            vec![json!(0), json!(1), json!(100), json!(101), json!("5"), json!(1.5), json!(null)],
+        ),
         ("/spec/replicas", vec![json!(0), json!(3), json!(-1), json!("3")]),
     ];
     pool.extend(node_class([
@@ -250,8 +259,9 @@ fn kinds() -> Vec<Kind> {
         "/spec/nodeClassRef/name",
     ]));
     let prices = ["1", "0.05", "-1", "1.", ".5", "1e3", "x", ""].into_iter().map(Value::from);
-    let adjustments =
-        ["+1", "-0.5", "+10%", "-10%", "-100%", "-101%", "+200%", "10%", "1", ""].into_iter().map(Value::from);
+    let adjustments = ["+1", "-0.5", "+10%", "-10%", "-100%", "-101%", "+200%", "10%", "1", ""]
+        .into_iter()
+        .map(Value::from);
     vec![
         Kind {
             collection: "/apis/karpenter.sh/v1/nodepools",
@@ -294,7 +304,10 @@ fn kinds() -> Vec<Kind> {
                 "spec": {"podTemplateRef": {"name": "t"}, "replicas": 3}}),
             changes: vec![
                 ("/spec", vec![json!(null), json!({})]),
-                ("/spec/replicas", vec![json!(null), json!(0), json!(-1), json!("3"), json!(4_294_967_296_u64)]),
+                (
+                    "/spec/replicas",
+                    vec![json!(null), json!(0), json!(-1), json!("3"), json!(4_294_967_296_u64)],
+                ),
                 ("/spec/limits", quantities()),
                 ("/spec/percentage", vec![json!(0), json!(50), json!(-1)]),
                 ("/spec/podTemplateRef", vec![json!(null), json!({}), json!({"name": ""})]),
