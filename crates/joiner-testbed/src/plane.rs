@@ -193,7 +193,7 @@ pub struct ControlPlane {
     // Ended in this order.
     rest: Vec<Kept>,
     api_server: Option<Kept>,
-    _etcd: Kept,
+    etcd: Kept,
 }
 
 impl ControlPlane {
@@ -205,8 +205,7 @@ impl ControlPlane {
         let folder = scratch("control-plane")?;
         let site = Site::lay_out(&folder)?;
         let etcd = launch(programs, &site, site.etcd())?;
-        let mut plane =
-            Self { site, programs: programs.clone(), rest: Vec::new(), api_server: None, _etcd: etcd };
+        let mut plane = Self { site, programs: programs.clone(), rest: Vec::new(), api_server: None, etcd };
         plane.start_api_server().await?;
         if parts.controllers {
             plane.start_controllers()?;
@@ -253,6 +252,12 @@ impl ControlPlane {
     /// The kubeconfig cannot be read.
     pub fn client(&self) -> Result<Client> {
         self.site.client()
+    }
+
+    /// Process ids of the shells that keep its programs; the programs are their children.
+    pub fn ids(&self) -> Vec<u32> {
+        let rest = self.rest.iter().chain(&self.api_server);
+        rest.chain([&self.etcd]).map(Kept::id).collect()
     }
 
     /// The programs it runs.

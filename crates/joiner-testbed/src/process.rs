@@ -57,6 +57,11 @@ impl Kept {
         }
     }
 
+    /// The process id of the shell that keeps it.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The last lines it wrote.
     pub fn last_words(&self) -> String {
         end_of(&self.log)
