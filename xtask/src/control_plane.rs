@@ -20,7 +20,7 @@ enum Action {
     Build,
     /// Build what is missing, start everything on loopback and say how to use it
     Up {
-        /// Without controller manager and scheduler: what is written stays as it is
+        /// Without controller manager, scheduler and kwok: what is written stays as it is
         #[arg(long)]
         bare: bool,
     },
@@ -45,6 +45,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             println!("  export KUBECONFIG={}", kubeconfig.display());
             println!("  export PATH={}:$PATH    # kubectl, kwok", programs.folder().display());
             println!("  kubectl get namespaces\n");
+            if !bare {
+                println!("Nodes annotated `kwok.x-k8s.io/node: fake` become ready, and pods on them run.");
+            }
             println!(
                 "`JOINER_TEST_KUBECONFIG` lets the tests use it; `cargo xtask control-plane down` ends it."
             );

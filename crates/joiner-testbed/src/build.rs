@@ -25,7 +25,7 @@ pub fn build(tell: &mut dyn FnMut(&str)) -> Result<Programs> {
     for (number, name) in NAMES.into_iter().enumerate() {
         let place = bin.join(name);
         let turn = format!("{name} ({} of {})", number + 1, NAMES.len());
-        if place.is_file() {
+        if place.is_file() && (name != "kwok" || bin.join(cache::STAGES).is_file()) {
             tell(&format!("{turn}: there already"));
             continue;
         }
@@ -38,6 +38,9 @@ pub fn build(tell: &mut dyn FnMut(&str)) -> Result<Programs> {
             let _ = std::fs::remove_file(&draft);
         }
         outcome.with_context(|| format!("cannot build `{name}`"))?;
+        if name == "kwok" {
+            std::fs::write(bin.join(cache::STAGES), stages()?)?;
+        }
         std::fs::rename(&draft, &place)?;
         tell(&format!("{turn}: {} s", start.elapsed().as_secs()));
     }
@@ -74,6 +77,23 @@ fn compile(name: &str, draft: &Path) -> Result<()> {
         bail!("`go build` ended with {status}; Kubernetes is {KUBERNETES}, kwok {KWOK}");
     }
     Ok(())
+}
+
+/// The stages that kwok's own set-up calls fast, with leases for heartbeats: one file of those in its sources.
+fn stages() -> Result<String> {
+    let folder = kwok_sources()?.join("kustomize/stage");
+    let mut documents = Vec::new();
+    for part in ["node/fast", "node/heartbeat-with-lease", "pod/fast"] {
+        let mut files = std::fs::read_dir(folder.join(part))?
+            .map(|file| Ok(file?.path()))
+            .collect::<std::io::Result<Vec<PathBuf>>>()?;
+        files.retain(|file| file.file_name().is_some_and(|name| name != "kustomization.yaml"));
+        files.sort();
+        for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "yaml")) {
+            documents.push(std::fs::read_to_string(file)?);
+        }
+    }
+    Ok(documents.join("\n---\n"))
 }
 
 /// The unpacked sources of kwok, a module of its own with its own sums.

@@ -15,6 +15,9 @@ pub const KWOK_SUM: &str = "h1:OTIOTwgROqPMovcTwxICx2eYQ4AwLpSx5EpjbDKF4SQ=";
 pub const NAMES: [&str; 7] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "informer"];
 
+/// What kwok does with nodes and pods: a file beside the programs.
+pub const STAGES: &str = "kwok-stages.yaml";
+
 /// The folder of the module that names the sources.
 pub fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/control-plane")
@@ -79,14 +82,15 @@ impl Programs {
     /// Some are not built.
     pub fn built() -> Result<Self> {
         let bin = bin()?;
-        let missing: Vec<&str> = NAMES.into_iter().filter(|name| !bin.join(name).is_file()).collect();
+        let files = NAMES.into_iter().chain([STAGES]);
+        let missing: Vec<&str> = files.filter(|name| !bin.join(name).is_file()).collect();
         if missing.is_empty() {
             return Ok(Self { bin });
         }
         bail!("{} not built; `cargo xtask control-plane build` builds the programs", missing.join(", "))
     }
 
-    /// The path of one.
+    /// The path of one, or of [`STAGES`].
     pub fn path(&self, name: &str) -> PathBuf {
         self.bin.join(name)
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::cache::Programs;
+use crate::cache::{Programs, STAGES};
 use crate::certificates;
 use crate::client::Client;
 use crate::process::Kept;
@@ -20,13 +20,15 @@ pub struct Parts {
     pub controllers: bool,
     /// The scheduler.
     pub scheduler: bool,
+    /// kwok, for nodes annotated `kwok.x-k8s.io/node: fake`.
+    pub kwok: bool,
 }
 
 impl Parts {
     /// The API server alone.
-    pub const BARE: Self = Self { controllers: false, scheduler: false };
+    pub const BARE: Self = Self { controllers: false, scheduler: false, kwok: false };
     /// Everything.
-    pub const ALL: Self = Self { controllers: true, scheduler: true };
+    pub const ALL: Self = Self { controllers: true, scheduler: true, kwok: true };
 }
 
 /// How long a program may take until it answers.
@@ -150,6 +152,17 @@ impl Site {
         Launch { name: "kube-scheduler", arguments: arguments.into() }
     }
 
+    pub(crate) fn kwok(&self, programs: &Programs) -> Launch {
+        let arguments = [
+            format!("--kubeconfig={}", self.path("admin.kubeconfig")),
+            format!("--config={}", programs.path(STAGES).display()),
+            "--manage-all-nodes=false".to_owned(),
+            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake".to_owned(),
+            "--node-lease-duration-seconds=40".to_owned(),
+        ];
+        Launch { name: "kwok", arguments: arguments.into() }
+    }
+
     pub(crate) fn log(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.log"))
     }
@@ -212,6 +225,9 @@ impl ControlPlane {
         }
         if parts.scheduler {
             plane.rest.push(launch(&plane.programs, &plane.site, plane.site.scheduler())?);
+        }
+        if parts.kwok {
+            plane.rest.push(launch(&plane.programs, &plane.site, plane.site.kwok(&plane.programs))?);
         }
         Ok(plane)
     }

@@ -81,6 +81,9 @@ async fn start(
     if parts.scheduler {
         launch(site.scheduler())?;
     }
+    if parts.kwok {
+        launch(site.kwok(programs))?;
+    }
     Ok(())
 }
 
