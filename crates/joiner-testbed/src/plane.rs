@@ -35,7 +35,7 @@ impl Parts {
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Users of the token file: name and group. The names of the programs are those that the built-in rules know.
 const USERS: [(&str, &str); 3] = [
-    ("admin", "system:masters"),
+    ("kubernetes-admin", "system:masters"),
     ("system:kube-controller-manager", "system:authenticated"),
     ("system:kube-scheduler", "system:authenticated"),
 ];
@@ -70,8 +70,8 @@ impl Site {
         for (number, (user, group)) in USERS.into_iter().enumerate() {
             // A test server on loopback: the token need only be unlike that of other servers.
             let token = format!("joiner-{number}-{}-{api}", std::process::id());
-            tokens.push_str(&format!("{token},{user},{user},\"{group}\"\n"));
-            let short = user.trim_start_matches("system:");
+            tokens.push_str(&format!("{token},{user},,\"{group}\"\n"));
+            let short = user.trim_start_matches("system:").trim_start_matches("kubernetes-");
             let config = kubeconfig(api, &authority, short, &token);
             std::fs::write(folder.join(format!("{short}.kubeconfig")), config)?;
         }
