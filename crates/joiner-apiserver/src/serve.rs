@@ -32,8 +32,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Why a listener could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The port is taken or not allowed.
-    #[error("cannot listen on {address}: {source}")]
+    /// Somebody else listens there.
+    #[error("port {} of {} is in use: choose another, or 0 for a free one", .0.port(), .0.ip())]
+    InUse(SocketAddr),
+    /// The address does not exist or is not allowed.
+    #[error("cannot listen on {address}")]
     Listen {
         /// Where.
         address: SocketAddr,
@@ -71,7 +74,10 @@ impl Endpoint {
     /// # Errors
     /// The address cannot be had, or the credentials cannot be used.
     pub async fn open(address: SocketAddr, credentials: &Credentials) -> Result<Self, ServeError> {
-        let failed = |source| ServeError::Listen { address, source };
+        let failed = |source: std::io::Error| match source.kind() {
+            std::io::ErrorKind::AddrInUse => ServeError::InUse(address),
+            _ => ServeError::Listen { address, source },
+        };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -118,6 +118,8 @@ fn other_messages_are_refused() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn any_bytes_are_an_answer(kind in 0..1000_usize, bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let name = FACTS.messages.keys().nth(kind % FACTS.messages.len()).unwrap();

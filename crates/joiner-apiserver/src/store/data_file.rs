@@ -128,6 +128,10 @@ impl DataFile {
             let detail = "it has changed since it was closed".to_owned();
             return Err(DataError::Damaged { path, detail });
         }
+        if is_new {
+            // An empty file becomes a database.
+            crate::credentials::write_private(&path, "").map_err(unusable)?;
+        }
         let database = Database::builder().create(&path).map_err(|error| explain(&path, error))?;
         if is_new {
             seal.revision = 0;

@@ -18,8 +18,9 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::watch as signal;
@@ -74,6 +75,16 @@ pub struct Change {
     pub object: Arc<Value>,
     /// The object before the change, nothing for a creation.
     pub previous: Option<Arc<Value>>,
+    /// What watches send of it.
+    pub(crate) lines: Lines,
+}
+
+/// The change as a line of a watch, written when the first watch needs it and shared by all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lines {
+    pub added: OnceLock<Bytes>,
+    pub modified: OnceLock<Bytes>,
+    pub deleted: OnceLock<Bytes>,
 }
 
 /// The revision asked for is no longer in the history.
@@ -223,6 +234,7 @@ impl Store {
                     key: key.clone(),
                     object: object.clone(),
                     previous: None,
+                    lines: Lines::default(),
                 };
                 inner.owners.follow(&resource, &change);
                 inner.table(&resource).objects.insert(key, object);
@@ -235,7 +247,7 @@ impl Store {
                     ChangeKind::Deleted => objects.remove(&key),
                     _ => objects.insert(key.clone(), object.clone()),
                 };
-                let change = Change { revision, kind, key, object, previous };
+                let change = Change { revision, kind, key, object, previous, lines: Lines::default() };
                 inner.record(&resource, Arc::new(change));
             }
             inner.shown = inner.revision;
@@ -387,7 +399,10 @@ impl Session<'_> {
         let key: Arc<str> = object_key(namespace, name).into();
         let previous = self.inner.table(resource).objects.insert(key.clone(), object.clone());
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        self.remember(resource, Change { revision, kind, key, object: object.clone(), previous });
+        self.remember(
+            resource,
+            Change { revision, kind, key, object: object.clone(), previous, lines: Lines::default() },
+        );
         object
     }
 
@@ -405,6 +420,7 @@ impl Session<'_> {
             key,
             object: object.clone(),
             previous: Some(previous),
+            lines: Lines::default(),
         };
         self.remember(resource, change);
         Some(object)

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod any_input;
 mod bad_requests;
+mod concurrent;
 mod data_folder;
 mod in_process;
 mod killed;

@@ -60,7 +60,7 @@ impl Service<Request<Body>> for Line {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let server = self.server.lock().clone();
-        let mut cuts = self.cuts.subscribe();
+        let cuts = self.cuts.subscribe();
         Box::pin(async move {
             let server = server.ok_or("connection refused")?;
             let answer = server.answer(request).await;

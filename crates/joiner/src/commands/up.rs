@@ -1,6 +1,5 @@
 //! `up`: a Kubernetes API on this machine, without a cluster behind it.
 
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
