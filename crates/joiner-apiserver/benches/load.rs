@@ -4,7 +4,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures::future::try_join_all;
@@ -14,9 +14,11 @@ use jiff::Timestamp;
 use joiner_apiserver::credentials::Credentials;
 use joiner_apiserver::serve::Endpoint;
 use joiner_apiserver::service::{ApiServer, Settings};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use serde_json::{Value, json};
+
+#[path = "../tests/tls_client/mod.rs"]
+mod tls_client;
+use tls_client::TlsClient;
 
 const NODES: usize = 5_000;
 const PODS: usize = 100_000;
@@ -34,21 +36,16 @@ fn main() {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let credentials = Credentials::generate().expect("credentials");
         let endpoint = Endpoint::open(address, &credentials).await.expect("a free port");
-        let kubeconfig = Kubeconfig::from_yaml(&endpoint.kubeconfig()).expect("a kubeconfig");
+        let client = TlsClient::from_kubeconfig(&endpoint.kubeconfig());
         let serving = tokio::spawn(endpoint.serve(server.clone(), std::future::pending()));
-        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-            .await
-            .expect("a context");
-        config.read_timeout = Some(Duration::from_secs(300));
-        let client = Client::try_from(config).expect("a client");
         for round in 1..=3 {
             let start = Instant::now();
-            let request = Request::get("/api/v1/pods").body(Vec::new()).expect("a request");
-            let text = client.request_text(request).await.expect("a list");
+            let (code, list) = client.ask("GET", "/api/v1/pods", "").await.expect("an answer");
+            assert_eq!(code, 200);
             println!(
                 "list of all pods over TLS, {round}: {:.2?}, {} MB",
                 start.elapsed(),
-                text.len() / 1_000_000
+                list.len() / 1_000_000
             );
         }
         println!("{} at most", peak_memory());

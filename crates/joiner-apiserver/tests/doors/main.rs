@@ -9,6 +9,8 @@ mod data_folder;
 mod in_process;
 mod killed;
 mod protobuf;
+#[path = "../tls_client/mod.rs"]
+mod tls_client;
 mod usage;
 mod watching;
 
