@@ -129,18 +129,25 @@ const CHANGES: usize = 2000;
 fn fan_out(bencher: Bencher<'_, '_>) {
     let runtime = runtime();
     let server = server();
-    runtime.block_on(async {
+    let from = runtime.block_on(async {
+        let request =
+            Request::get("http://localhost/api/v1/pods").body(Full::<Bytes>::default()).expect("a request");
+        let list = server.answer(request).await.into_body().collect().await.expect("the list is whole");
+        let list: serde_json::Value = serde_json::from_slice(&list.to_bytes()).expect("a list is JSON");
         for number in 0..CHANGES {
             post(&server, "/api/v1/namespaces/default/pods", Bytes::from(pod(number).to_string())).await;
         }
+        list["metadata"]["resourceVersion"].as_str().expect("a list has a version").to_owned()
     });
     // All changes lie in the history: what is measured is the way from there to the readers.
     bencher.counter(ItemsCount::new(WATCHES * CHANGES)).bench(|| {
         runtime.block_on(async {
             let readers = (0..WATCHES).map(|_| {
                 let server = server.clone();
+                let uri = format!(
+                    "http://localhost/api/v1/pods?watch=true&resourceVersion={from}&timeoutSeconds=60"
+                );
                 tokio::spawn(async move {
-                    let uri = "http://localhost/api/v1/pods?watch=true&resourceVersion=12&timeoutSeconds=60";
                     let request =
                         Request::builder().uri(uri).body(Full::new(Bytes::new())).expect("a request");
                     let mut body = server.answer(request).await.into_body();
