@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::validation::{label_key_breaks, label_value_breaks};
+
 /// What a label must be for one requirement to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Condition {
@@ -175,7 +177,11 @@ impl Parser {
         loop {
             match self.peek() {
                 Token::End => return Ok(requirements),
-                Token::Word(_) | Token::Sign("!") => requirements.push(self.requirement()?),
+                Token::Word(_) | Token::Sign("!") => {
+                    let requirement = self.requirement().and_then(checked);
+                    requirements
+                        .push(requirement.map_err(|wrong| format!("unable to parse requirement: {wrong}"))?);
+                }
                 other => {
                     return Err(format!(
                         "found '{}', expected: !, identifier, or 'end of string'",
@@ -220,7 +226,7 @@ impl Parser {
                 self.next();
                 let value = self.value()?;
                 let bound = value.parse().map_err(|_| {
-                    format!("values[0][{key}]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")
+                    format!("values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")
                 })?;
                 if sign == ">" { Condition::Above(bound) } else { Condition::Below(bound) }
             }
@@ -230,10 +236,7 @@ impl Parser {
                 if word == "in" { Condition::In(values) } else { Condition::NotIn(values) }
             }
             other => {
-                return Err(format!(
-                    "unable to parse requirement: found '{}', expected: in, notin, =, ==, !=, gt, lt",
-                    other.text()
-                ));
+                return Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", other.text()));
             }
         };
         Ok((key, condition))
@@ -264,6 +267,26 @@ impl Parser {
                 other => return Err(format!("found '{}', expected: ',', or ')'", other.text())),
             }
         }
+    }
+}
+
+/// Keys and values of a selector obey the rules of labels.
+fn checked((key, condition): (String, Condition)) -> Result<(String, Condition), String> {
+    let mut wrong = Vec::new();
+    if let Some(rule) = label_key_breaks(&key) {
+        wrong.push(format!("key: Invalid value: {key:?}: {rule}"));
+    }
+    if let Condition::In(values) | Condition::NotIn(values) = &condition {
+        for (index, value) in values.iter().enumerate() {
+            if let Some(rule) = label_value_breaks(value) {
+                wrong.push(format!("values[{index}][{key}]: Invalid value: {value:?}: {rule}"));
+            }
+        }
+    }
+    match wrong.len() {
+        0 => Ok((key, condition)),
+        1 => Err(wrong.remove(0)),
+        _ => Err(format!("[{}]", wrong.join(", "))),
     }
 }
 

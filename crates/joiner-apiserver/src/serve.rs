@@ -1,50 +1,54 @@
-//! A listener that gives the server to kubectl: HTTPS on loopback, with a certificate and a token made for the occasion.
+//! A listener that gives the server to kubectl: HTTPS, on loopback unless told otherwise, and nobody comes in without the token.
 
 use std::future::Future;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, ORIGIN};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
-};
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower::service_fn;
 
+use crate::credentials::{CredentialError, Credentials};
 use crate::rest::Failure;
 use crate::service::{ApiServer, ResponseBody};
+
+/// So many clients at once, each with as many requests as HTTP/2 allows it.
+const MOST_CONNECTIONS: usize = 4096;
+
+/// A client that has not greeted or sent its headers by then is gone.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a listener could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The port is taken or not allowed.
-    #[error("cannot listen on {address}: {source}")]
+    /// Somebody else listens there.
+    #[error("port {} of {} is in use: choose another, or 0 for a free one", .0.port(), .0.ip())]
+    InUse(SocketAddr),
+    /// The address does not exist or is not allowed.
+    #[error("cannot listen on {address}")]
     Listen {
         /// Where.
         address: SocketAddr,
         /// What the system said.
         source: std::io::Error,
     },
-    /// The certificate could not be made.
-    #[error("cannot make a certificate: {0}")]
-    Certificate(#[from] rcgen::Error),
+    /// The certificate or the token could not be made or read.
+    #[error(transparent)]
+    Credentials(#[from] CredentialError),
     /// The certificate could not be used.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// There was no randomness for the token.
-    #[error("cannot make a token: the system gives no random bytes")]
-    Token,
 }
 
 /// An open listener that does not answer yet.
@@ -57,26 +61,39 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Listens on a port of loopback; 0 takes a free one.
+    /// Listens on a port of loopback, with credentials made for the occasion; port 0 takes a free one.
     ///
     /// # Errors
-    /// The port cannot be had, or the certificate or token cannot be made.
+    /// The port cannot be had, or the credentials cannot be made.
     pub async fn bind(port: u16) -> Result<Self, ServeError> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let failed = |source| ServeError::Listen { address, source };
+        Self::open(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), &Credentials::generate()?).await
+    }
+
+    /// Listens on an address.
+    ///
+    /// # Errors
+    /// The address cannot be had, or the credentials cannot be used.
+    pub async fn open(address: SocketAddr, credentials: &Credentials) -> Result<Self, ServeError> {
+        let failed = |source: std::io::Error| match source.kind() {
+            std::io::ErrorKind::AddrInUse => ServeError::InUse(address),
+            _ => ServeError::Listen { address, source },
+        };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut secret = [0_u8; 32];
-        provider.secure_random.fill(&mut secret).map_err(|_| ServeError::Token)?;
-        let token = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-        let (authority, chain, key) = certificates()?;
+        let (chain, key) = credentials.certificate(address.ip())?;
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(chain, key)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { listener, acceptor: TlsAcceptor::from(Arc::new(config)), address, authority, token })
+        Ok(Self {
+            listener,
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            address,
+            authority: credentials.authority().to_owned(),
+            token: credentials.token().to_owned(),
+        })
     }
 
     /// Where it listens.
@@ -88,12 +105,19 @@ impl Endpoint {
     pub fn kubeconfig(&self) -> String {
         use base64::Engine as _;
         let authority = base64::engine::general_purpose::STANDARD.encode(&self.authority);
+        // A listener on every address is reached on this machine's own.
+        let host = match self.address.ip() {
+            IpAddr::V4(address) if address.is_unspecified() => IpAddr::from(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(address) if address.is_unspecified() => IpAddr::from(std::net::Ipv6Addr::LOCALHOST),
+            address => address,
+        };
+        let reached = SocketAddr::new(host, self.address.port());
         let config = json!({
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{
                 "name": "joiner",
-                "cluster": {"server": format!("https://{}", self.address), "certificate-authority-data": authority},
+                "cluster": {"server": format!("https://{reached}"), "certificate-authority-data": authority},
             }],
             "users": [{"name": "joiner", "user": {"token": self.token}}],
             "contexts": [{"name": "joiner", "context": {"cluster": "joiner", "user": "joiner"}}],
@@ -106,6 +130,7 @@ impl Endpoint {
     /// Answers until `end` comes. Open watches are cut off then.
     pub async fn serve(self, server: ApiServer, end: impl Future<Output = ()>) {
         let token: Arc<str> = format!("Bearer {}", self.token).into();
+        let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         let mut connections = JoinSet::new();
         tokio::pin!(end);
         loop {
@@ -113,11 +138,18 @@ impl Endpoint {
                 biased;
                 () = &mut end => return,
                 Some(_) = connections.join_next() => {}
-                accepted = self.listener.accept() => {
-                    // A connection that fails is the client's loss; the listener goes on.
-                    if let Ok((stream, _)) = accepted {
-                        connections.spawn(converse(stream, self.acceptor.clone(), server.clone(), token.clone()));
+                accepted = self.listener.accept() => match (accepted, room.clone().try_acquire_owned()) {
+                    (Ok((stream, _)), Ok(place)) => {
+                        let conversation = converse(stream, self.acceptor.clone(), server.clone(), token.clone());
+                        connections.spawn(async move {
+                            conversation.await;
+                            drop(place);
+                        });
                     }
+                    // Too many clients: this one is sent away.
+                    (Ok(_), Err(_)) => {}
+                    // A connection that fails is the client's loss; the listener goes on, but not in a hurry.
+                    (Err(_), _) => tokio::time::sleep(Duration::from_millis(20)).await,
                 }
             }
         }
@@ -127,7 +159,7 @@ impl Endpoint {
 async fn converse(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer, token: Arc<str>) {
     // Small answers are not held back to be sent with the next.
     let _ = stream.set_nodelay(true);
-    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await else { return };
     let service = service_fn(move |request: Request<_>| {
         let (server, token) = (server.clone(), token.clone());
         async move {
@@ -135,13 +167,20 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer, t
                 .headers()
                 .get(AUTHORIZATION)
                 .is_some_and(|given| same(given.as_bytes(), token.as_bytes()));
-            let answer = if known { server.answer(request).await } else { unauthorized() };
+            let answer = if !known {
+                refuse(&Failure::new(401, "Unauthorized", "Unauthorized"))
+            } else if request.headers().contains_key(ORIGIN) {
+                // Clients are programs. A page in a browser that got hold of the token is none.
+                refuse(&Failure::new(403, "Forbidden", "requests of web pages are not answered"))
+            } else {
+                server.answer(request).await
+            };
             Ok::<_, std::convert::Infallible>(answer)
         }
     });
-    let _ = Builder::new(TokioExecutor::new())
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
-        .await;
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    let _ = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).await;
 }
 
 /// Compares without telling by its duration where a difference is.
@@ -150,35 +189,11 @@ fn same(given: &[u8], wanted: &[u8]) -> bool {
         && given.iter().zip(wanted).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }
 
-fn unauthorized() -> Response<ResponseBody> {
-    let body = Failure::new(401, "Unauthorized", "Unauthorized").to_value().to_string();
-    let mut response = Response::new(Full::new(Bytes::from(body)).boxed_unsync());
-    *response.status_mut() = StatusCode::UNAUTHORIZED;
+fn refuse(failure: &Failure) -> Response<ResponseBody> {
+    let mut response = Response::new(Full::new(Bytes::from(failure.to_value().to_string())).boxed_unsync());
+    *response.status_mut() = StatusCode::from_u16(failure.code).unwrap_or(StatusCode::FORBIDDEN);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
-}
-
-type Chain = Vec<rustls::pki_types::CertificateDer<'static>>;
-
-/// An authority of one certificate, and that certificate for loopback.
-fn certificates() -> Result<(String, Chain, PrivateKeyDer<'static>), ServeError> {
-    let mut authority = CertificateParams::new(Vec::new())?;
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    authority.distinguished_name.push(DnType::CommonName, "joiner");
-    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-    let authority_key = KeyPair::generate()?;
-    let authority_pem = authority.self_signed(&authority_key)?.pem();
-    let issuer = Issuer::new(authority, authority_key);
-
-    let names = ["localhost", "127.0.0.1", "kubernetes", "kubernetes.default.svc"];
-    let mut leaf = CertificateParams::new(names.map(str::to_owned).to_vec())?;
-    leaf.distinguished_name.push(DnType::CommonName, "joiner api");
-    leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    leaf.use_authority_key_identifier_extension = true;
-    let key = KeyPair::generate()?;
-    let certificate = leaf.signed_by(&key, &issuer)?;
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    Ok((authority_pem, vec![certificate.der().clone()], key))
 }
 
 #[cfg(test)]

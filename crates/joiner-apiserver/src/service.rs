@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,7 +20,7 @@ use tower::Service;
 use crate::clock::{Chance, Clock};
 use crate::resources::Resources;
 use crate::rest::{self, Answer, Core, Failure, Incoming, Payload, Query};
-use crate::store::Store;
+use crate::store::{DataError, Store};
 
 /// The body of an answer.
 pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
@@ -36,11 +37,13 @@ pub struct Settings {
     pub history: usize,
     /// Whether dependents of deleted objects, and contents of deleted namespaces, are deleted.
     pub collect_garbage: bool,
+    /// Whether usage of pods and nodes is served as `metrics.k8s.io`. A real server has it from an add-on.
+    pub usage: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { seed: 0, history: 100_000, collect_garbage: true }
+        Self { seed: 0, history: 100_000, collect_garbage: true, usage: false }
     }
 }
 
@@ -53,20 +56,59 @@ pub struct ApiServer {
 impl ApiServer {
     /// A server with what every new cluster has: its first namespaces, their service accounts, and the two system priorities.
     pub fn new(clock: Arc<dyn Clock>, settings: &Settings) -> Self {
-        let store = Store::new(settings.history);
+        Self::with_store(clock, settings, Store::new(settings.history), false)
+    }
+
+    /// A server whose objects are kept in a folder: those of an earlier one, or those of a new cluster. An answer to a write means
+    /// that the write is on disk.
+    ///
+    /// # Errors
+    /// The folder cannot be used.
+    pub fn in_folder(clock: Arc<dyn Clock>, settings: &Settings, folder: &Path) -> Result<Self, DataError> {
+        let (store, known) = Store::in_folder(folder, settings.history)?;
+        Ok(Self::with_store(clock, settings, store, known))
+    }
+
+    fn with_store(clock: Arc<dyn Clock>, settings: &Settings, store: Store, known: bool) -> Self {
         if settings.collect_garbage {
             store.keep_unsettled();
         }
+        // Uids must not come again when a server goes on where an earlier one ended.
+        let past = if known { store.open().revision() } else { 0 };
         let core = Core {
             store: store.clone(),
             clock,
-            chance: Chance::new(settings.seed),
+            chance: Chance::new(settings.seed ^ past.rotate_left(32)),
             custom: Mutex::new(Arc::new(Resources::default())),
             collect_garbage: settings.collect_garbage,
+            usage: settings.usage,
         };
-        rest::bootstrap(&core);
-        store.forget_history();
+        if known {
+            rest::learn_definitions(&core);
+        } else {
+            rest::bootstrap(&core);
+            store.forget_history();
+        }
         Self { core: Arc::new(core) }
+    }
+
+    /// Waits until everything written so far is on disk, if the server keeps its objects there. Only what did not come as a request
+    /// needs this.
+    ///
+    /// # Errors
+    /// It cannot be written; the text says why.
+    pub async fn saved(&self) -> Result<(), Arc<str>> {
+        self.core.store.saved().await
+    }
+
+    /// Forgets all changes so far, as a compaction does: watches and lists of older versions are told that theirs has expired.
+    pub fn forget_history(&self) {
+        self.core.store.forget_history();
+    }
+
+    /// Closes the data file, if there is one. Writes are refused from then on.
+    pub fn close(&self) {
+        self.core.store.close();
     }
 
     /// Creates an object of a built-in kind in its first version, as a client would.
@@ -83,6 +125,20 @@ impl ApiServer {
         rest::create_directly(&self.core, group, plural, namespace, object)
     }
 
+    /// As [`ApiServer::create`]; an object that is there already gets this content.
+    ///
+    /// # Errors
+    /// The server refuses it, or there is no such resource.
+    pub fn ensure(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        object: Value,
+    ) -> Result<Arc<Value>, Failure> {
+        rest::ensure_directly(&self.core, group, plural, namespace, object)
+    }
+
     /// Answers one request.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<ResponseBody>
     where
@@ -90,11 +146,19 @@ impl ApiServer {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        match read(request).await {
-            Ok(incoming) => match rest::handle(&self.core, &incoming).await {
-                Ok(answer) => write(answer),
-                Err(failure) => refuse(&failure),
-            },
+        let answer = match read(request).await {
+            Ok(incoming) => rest::handle(&self.core, &incoming).await,
+            Err(failure) => Err(failure),
+        };
+        // Whatever the answer tells must not be lost any more, refusals included.
+        let answer = match self.core.store.saved().await {
+            Ok(()) => answer,
+            Err(reason) => {
+                Err(Failure::new(500, "InternalError", format!("Internal error occurred: {reason}")))
+            }
+        };
+        match answer {
+            Ok(answer) => write(answer),
             Err(failure) => refuse(&failure),
         }
     }

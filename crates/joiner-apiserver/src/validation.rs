@@ -14,6 +14,8 @@ use crate::resources::Resource;
 use crate::rest::{Cause, meta, meta_text};
 use crate::selector::LabelSelector;
 
+pub(crate) use names::{label_key_breaks, label_value_breaks};
+
 /// What is wrong with a new object.
 pub(crate) fn on_create(resource: &Resource, object: &Value) -> Vec<Cause> {
     let mut causes = names::check(resource, object);

@@ -3,8 +3,9 @@
 //! The source is the published OpenAPI of Kubernetes (Go module `k8s.io/kubernetes`, folder `api`): every definition with its
 //! properties, list keys and patch strategies, without prose. One fact is not in that document: whether a field that holds its zero
 //! value is written out. It comes from the Go types ([`tags`]) and is added to the property as `x-go`. The discovery
-//! document is packed beside it as it is.
+//! document is packed beside it as it is, and so are the numbers that fields have in protobuf ([`protobuf`]).
 
+mod protobuf;
 mod tags;
 
 use std::collections::BTreeMap;
@@ -38,16 +39,22 @@ pub fn run(args: &Args, root: &Path) -> anyhow::Result<()> {
     };
     let api = kubernetes.join("api");
     let mut definitions = definitions(&api.join("openapi-spec/v3"))?;
+    let modules = [
+        module("k8s.io/api", STAGING)?,
+        module("k8s.io/apimachinery", STAGING)?,
+        module("k8s.io/apiextensions-apiserver", STAGING)?,
+    ];
     let tags = tags::read(&[
-        (module("k8s.io/api", STAGING)?, "", "io.k8s.api"),
-        (module("k8s.io/apimachinery", STAGING)?, "pkg/apis/meta", "io.k8s.apimachinery.pkg.apis.meta"),
+        (modules[0].clone(), "", "io.k8s.api"),
+        (modules[1].clone(), "pkg/apis/meta", "io.k8s.apimachinery.pkg.apis.meta"),
         (
-            module("k8s.io/apiextensions-apiserver", STAGING)?,
+            modules[2].clone(),
             "pkg/apis/apiextensions",
             "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
         ),
     ])?;
     let marked = tags::mark(&mut definitions, &tags);
+    let protobuf = protobuf::facts(&modules, &tags, &definitions)?;
 
     let data = root.join("crates/joiner-apiserver/data");
     let count = definitions.len();
@@ -58,6 +65,9 @@ pub fn run(args: &Args, root: &Path) -> anyhow::Result<()> {
     let discovery: Value = read(&api.join("discovery/aggregated_v2.json"))?;
     let packed = pack(&data.join("discovery.json.zst"), &serde_json::to_vec(&discovery)?)?;
     println!("discovery.json.zst: {packed} bytes");
+
+    let packed = pack(&data.join("protobuf.json.zst"), &serde_json::to_vec(&protobuf)?)?;
+    println!("protobuf.json.zst: {packed} bytes");
     Ok(())
 }
 

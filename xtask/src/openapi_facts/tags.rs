@@ -15,6 +15,8 @@ use serde_json::Value;
 pub struct Struct {
     fields: BTreeMap<String, &'static str>,
     inlined: Vec<String>,
+    /// The number of a field in protobuf → its JSON name, empty for a struct whose fields are taken over.
+    pub numbers: BTreeMap<u32, String>,
 }
 
 /// Structs by the name of their OpenAPI definition.
@@ -62,6 +64,11 @@ fn structs(text: &str, prefix: &str, tags: &mut Tags) {
         let json = options.next().unwrap_or_default();
         let options: Vec<&str> = options.collect();
         let entry = tags.entry(name.clone()).or_default();
+        if let Some((_, wire)) = line.split_once("protobuf:\"")
+            && let Some(number) = wire.split(',').nth(1).and_then(|number| number.parse().ok())
+        {
+            entry.numbers.insert(number, json.to_owned());
+        }
         if json.is_empty() && options.contains(&"inline") {
             let inlined = declaration.split_whitespace().last().unwrap_or_default();
             entry.inlined.push(match inlined.rsplit_once('.') {

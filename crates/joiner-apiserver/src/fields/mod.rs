@@ -18,6 +18,7 @@ use serde_json::Value;
 pub use document::Document;
 pub use normalize::normalize;
 pub use quantity::canonical_quantity;
+pub(crate) use quantity::{quantity_from_nanos, quantity_nanos};
 
 use crate::schema::{Shape, TypeRef};
 

@@ -30,6 +30,21 @@ pub(super) fn check(text: &str) -> Result<(), String> {
 /// The canonical form of a quantity; none if it is none or beyond what 128 bits hold.
 pub fn canonical_quantity(text: &str) -> Option<String> {
     let Parsed { nanos, family } = parse(text).ok()??;
+    written(nanos, family)
+}
+
+/// A quantity in nanos of its unit.
+pub(crate) fn quantity_nanos(text: &str) -> Option<i128> {
+    parse(text).ok()?.map(|parsed| parsed.nanos)
+}
+
+/// The quantity of so many nanos of its unit, with binary or decimal suffixes.
+pub(crate) fn quantity_from_nanos(nanos: i128, binary: bool) -> String {
+    let family = if binary { Family::Binary } else { Family::Decimal };
+    written(nanos, family).unwrap_or_default()
+}
+
+fn written(nanos: i128, family: Family) -> Option<String> {
     if nanos == 0 {
         return Some("0".to_owned());
     }

@@ -6,6 +6,7 @@ use super::options::FieldValidation;
 use super::status::Failure;
 use super::{Call, go_json, typed};
 use crate::fields::Document;
+use crate::protobuf;
 
 /// The types a body may have.
 const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -22,6 +23,10 @@ pub(crate) fn document(call: &Call<'_>, expected: &str) -> Result<Document, Fail
     match call.incoming.content_type.as_deref() {
         None | Some("" | "application/json") => json_document(&text, expected),
         Some("application/yaml") => yaml_document(&text),
+        Some(protobuf::MEDIA_TYPE) => {
+            let object = protobuf::decode(&call.incoming.body).map_err(Failure::bad_request)?;
+            Ok(Document::from(&object))
+        }
         Some(_) => {
             let message = format!(
                 "the body of the request was in an unknown format - accepted media types include: {BODY_TYPES}"

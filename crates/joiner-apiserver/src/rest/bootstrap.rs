@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Core, Failure, FieldValidation, WriteOptions, create, typed};
-use crate::resources::Resources;
+use super::{
+    Core, Failure, FieldValidation, UpdateContext, WriteOptions, create, definitions, typed, update_object,
+};
+use crate::resources::{Resource, Resources};
+use crate::store::ResourceName;
 
 /// Creates the first namespaces with their service accounts, and the two system priorities.
 pub(crate) fn bootstrap(core: &Core) {
@@ -32,6 +35,12 @@ pub(crate) fn bootstrap(core: &Core) {
     }
 }
 
+/// Registers what the definitions in the store define.
+pub(crate) fn learn_definitions(core: &Core) {
+    let stored_as = ResourceName::new("apiextensions.k8s.io", "customresourcedefinitions");
+    definitions::refresh(core, &core.store.open(), &stored_as);
+}
+
 /// Creates an object of a built-in kind without a request.
 pub(crate) fn create_directly(
     core: &Core,
@@ -40,20 +49,49 @@ pub(crate) fn create_directly(
     namespace: &str,
     object: Value,
 ) -> Result<Arc<Value>, Failure> {
+    let resource = builtin(group, plural)?;
+    typed::check_value(resource, &object)?;
+    let object = typed::clean(resource, object);
+    let mut session = core.store.open();
+    let stored = create::create_object(core, &mut session, resource, namespace, object, &options(), true)?;
+    core.settle(&mut session);
+    Ok(stored)
+}
+
+/// Creates an object of a built-in kind, or brings the one that is there into this form.
+pub(crate) fn ensure_directly(
+    core: &Core,
+    group: &str,
+    plural: &str,
+    namespace: &str,
+    object: Value,
+) -> Result<Arc<Value>, Failure> {
+    let resource = builtin(group, plural)?;
+    let old = core.store.open().get(&resource.stored_as, namespace, super::meta_text(&object, "name"));
+    let Some(old) = old else { return create_directly(core, group, plural, namespace, object) };
+    typed::check_value(resource, &object)?;
+    let object = typed::clean(resource, object);
+    let mut session = core.store.open();
+    let options = options();
+    let context = UpdateContext { options: &options, subresource: "", tracked: true };
+    let stored = update_object(core, &mut session, resource, &old, object, &context)?;
+    core.settle(&mut session);
+    Ok(stored)
+}
+
+/// A built-in resource in its first version.
+fn builtin(group: &str, plural: &str) -> Result<&'static Arc<Resource>, Failure> {
     let groups = Resources::builtin().groups().iter();
     let versions = groups.filter(|known| known.name == group).flat_map(|known| &known.versions);
     let mut found = versions.filter_map(|version| Resources::builtin().find(group, version, plural));
-    let resource = found.next().ok_or_else(Failure::unknown_resource)?;
-    typed::check_value(resource, &object)?;
-    let object = typed::clean(resource, object);
-    let options = WriteOptions {
+    found.next().ok_or_else(Failure::unknown_resource)
+}
+
+fn options() -> WriteOptions {
+    WriteOptions {
         dry_run: false,
         manager: "kube-apiserver".to_owned(),
         validation: FieldValidation::Ignore,
         force: false,
-    };
-    let mut session = core.store.open();
-    let stored = create::create_object(core, &mut session, resource, namespace, object, &options, true)?;
-    core.settle(&mut session);
-    Ok(stored)
+    }
 }

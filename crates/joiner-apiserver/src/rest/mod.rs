@@ -24,6 +24,7 @@ mod status;
 mod stream;
 mod typed;
 mod update;
+mod usage;
 
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ use crate::store::{Session, Store};
 use crate::{discovery, openapi};
 
 pub use accept::{Accepted, Form};
-pub(crate) use bootstrap::{bootstrap, create_directly};
+pub(crate) use bootstrap::{bootstrap, create_directly, ensure_directly, learn_definitions};
 pub use definitions::CustomKind;
 pub(crate) use delete::delete_object;
 pub use delete::{DeleteOptions, Propagation};
@@ -61,6 +62,8 @@ pub struct Core {
     pub custom: Mutex<Arc<Resources>>,
     /// Whether dependents of deleted objects are deleted, and contents of deleted namespaces.
     pub collect_garbage: bool,
+    /// Whether there is usage of pods and nodes to ask for.
+    pub usage: bool,
 }
 
 impl Core {
@@ -74,13 +77,22 @@ impl Core {
         if let Some(resource) = Resources::builtin().find(group, version, plural) {
             return Some(resource.clone());
         }
+        if self.usage
+            && let Some(resource) = usage::resources().find(group, version, plural)
+        {
+            return Some(resource.clone());
+        }
         self.custom.lock().find(group, version, plural).cloned()
     }
 
     /// Runs `work` with all resources, the built-in ones first.
     pub fn with_resources<T>(&self, work: impl FnOnce(&[&Resources]) -> T) -> T {
         let custom = self.custom.lock().clone();
-        work(&[Resources::builtin(), &custom])
+        if self.usage {
+            work(&[Resources::builtin(), usage::resources(), &custom])
+        } else {
+            work(&[Resources::builtin(), &custom])
+        }
     }
 
     fn knows_version(&self, group: &str, version: &str) -> bool {
@@ -222,7 +234,9 @@ pub async fn handle(core: &Core, incoming: &Incoming) -> Result<Answer, Failure>
     if call.name.is_empty() && place.name.is_some() {
         return Err(Failure::unknown_resource());
     }
-    let mut answer = if call.subresource.is_some() {
+    let mut answer = if usage::is_usage(&call.resource) && call.subresource.is_none() {
+        usage::answer(&call)?
+    } else if call.subresource.is_some() {
         subresource(&mut call)?
     } else if place.name.is_some() && !place.watch {
         object(&call).await?

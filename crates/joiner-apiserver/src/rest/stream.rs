@@ -29,6 +29,12 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A watch without a limit ends after this time, as on a real server (there between 30 and 60 minutes).
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
+/// So many objects of the beginning are written down ahead of the reader.
+const BATCH: usize = 64;
+
+/// Lines are sent together up to this length.
+const LARGEST_PIECE: usize = 32 * 1024;
+
 /// Begins a watch.
 pub(crate) fn watch(call: &Call<'_>) -> Result<Answer, Failure> {
     let query = call.query();
@@ -56,23 +62,17 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Answer, Failure> {
     let present = session.revision();
     let current_state_first = initial.unwrap_or(matches!(version, None | Some(0)));
     let namespace = (!call.everywhere && call.resource.namespaced).then(|| call.namespace.clone());
-    let mut pending = VecDeque::new();
-    let mut shape = EventShape {
+    let shape = EventShape {
         resource: call.resource.clone(),
         form: call.accepted.form,
         include: Include::from_query(query.get("includeObject")),
         clock: call.core.clock.clone(),
         columns_sent: false,
+        api_version: call.resource.api_version(),
     };
+    let mut initial_objects = Vec::new();
     let from = if current_state_first {
-        for (_, object) in session.list(&call.resource.stored_as, namespace.as_deref(), None) {
-            if choice.matches(&call.resource, &object) {
-                pending.push_back(shape.line("ADDED", &object));
-            }
-        }
-        if initial == Some(true) && bookmarks {
-            pending.push_back(shape.bookmark(present, true));
-        }
+        initial_objects = session.list(&call.resource.stored_as, namespace.as_deref(), None);
         present
     } else {
         version.filter(|version| *version > 0).unwrap_or(present)
@@ -83,7 +83,9 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Answer, Failure> {
     let now = Instant::now();
     let mut reader = Reader {
         watch: None,
-        pending,
+        initial: initial_objects.into_iter(),
+        initial_end: (initial == Some(true) && bookmarks).then_some(present),
+        pending: VecDeque::new(),
         shape,
         choice,
         namespace,
@@ -97,8 +99,8 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Answer, Failure> {
         Err(expired) => reader.pending.push_back(expired_line(from, expired)),
     }
     let lines = futures::stream::unfold(reader, |mut reader| async move {
-        let line = reader.next().await?;
-        Some((Ok(Bytes::from(line)), reader))
+        let lines = reader.next().await?;
+        Some((Ok(lines), reader))
     });
     Ok(Answer::new(200, Payload::Stream(Box::pin(lines))))
 }
@@ -123,15 +125,25 @@ fn check_initial_events(call: &Call<'_>) -> Result<Option<bool>, Failure> {
     }
 }
 
-fn expired_line(version: u64, expired: Expired) -> Vec<u8> {
+fn expired_line(version: u64, expired: Expired) -> Bytes {
     let failure = Failure::expired(format!("too old resource version: {version} ({})", expired.oldest));
     line("ERROR", &failure.to_value())
 }
 
-fn line(kind: &str, object: &Value) -> Vec<u8> {
-    let mut line = json!({"type": kind, "object": object}).to_string().into_bytes();
-    line.push(b'\n');
-    line
+fn line(kind: &str, object: &Value) -> Bytes {
+    // Writing JSON into memory fails only for keys that are no strings, and there are none.
+    framed(kind, &serde_json::to_vec(object).unwrap_or_default())
+}
+
+/// An event around an object that is written already.
+fn framed(kind: &str, object: &[u8]) -> Bytes {
+    let mut line = Vec::with_capacity(object.len() + 40);
+    line.extend(b"{\"type\":\"");
+    line.extend(kind.as_bytes());
+    line.extend(b"\",\"object\":");
+    line.extend(object);
+    line.extend(b"}\n");
+    line.into()
 }
 
 /// How objects of events are shown.
@@ -141,6 +153,7 @@ struct EventShape {
     include: Include,
     clock: Arc<dyn Clock>,
     columns_sent: bool,
+    api_version: String,
 }
 
 impl EventShape {
@@ -148,7 +161,7 @@ impl EventShape {
         self.clock.now()
     }
 
-    fn line(&mut self, kind: &str, object: &Value) -> Vec<u8> {
+    fn line(&mut self, kind: &str, object: &Value) -> Bytes {
         let shown = match self.form {
             Form::Objects | Form::Discovery => render::in_version(&self.resource, object),
             Form::Metadata => render::metadata_only(object),
@@ -163,7 +176,22 @@ impl EventShape {
         line(kind, &shown)
     }
 
-    fn bookmark(&mut self, version: u64, initial_events_end: bool) -> Vec<u8> {
+    /// As [`EventShape::line`] for the object of a change. Where all watches show it the same way, it is written once for all.
+    fn changed(&mut self, kind: &'static str, change: &Change) -> Bytes {
+        let as_stored = self.form == Form::Objects
+            && self.resource.custom.is_none()
+            && change.object.get("apiVersion").and_then(Value::as_str) == Some(&self.api_version);
+        if !as_stored {
+            return self.line(kind, &change.object);
+        }
+        match kind {
+            "ADDED" => change.lines.added.get_or_init(|| line(kind, &change.object)).clone(),
+            "MODIFIED" => change.lines.modified.get_or_init(|| line(kind, &change.object)).clone(),
+            _ => change.lines.deleted.get_or_init(|| line(kind, &change.object)).clone(),
+        }
+    }
+
+    fn bookmark(&mut self, version: u64, initial_events_end: bool) -> Bytes {
         let mut object = json!({
             "kind": self.resource.kind,
             "apiVersion": self.resource.api_version(),
@@ -197,7 +225,11 @@ impl EventShape {
 struct Reader {
     /// Nothing once there is nothing more to come.
     watch: Option<Watch>,
-    pending: VecDeque<Vec<u8>>,
+    /// What is there at the beginning and not yet sent.
+    initial: std::vec::IntoIter<(Arc<str>, Arc<Value>)>,
+    /// The version of the bookmark after that, if there is to be one.
+    initial_end: Option<u64>,
+    pending: VecDeque<Bytes>,
     shape: EventShape,
     choice: Choice,
     namespace: Option<String>,
@@ -208,10 +240,12 @@ struct Reader {
 }
 
 impl Reader {
-    async fn next(&mut self) -> Option<Vec<u8>> {
+    /// What is to be sent next, as many lines as there are at once.
+    async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(line) = self.pending.pop_front() {
-                return Some(line);
+            self.fill_from_initial();
+            if let Some(lines) = self.take_pending() {
+                return Some(lines);
             }
             let until = if self.bookmarks { self.next_bookmark.min(self.end) } else { self.end };
             let watch = self.watch.as_mut()?;
@@ -250,6 +284,40 @@ impl Reader {
         }
     }
 
+    /// Writes down some of the objects that are there at the beginning. They are many, and the client may never read them.
+    fn fill_from_initial(&mut self) {
+        while self.pending.len() < BATCH {
+            let Some((_, object)) = self.initial.next() else {
+                if let Some(version) = self.initial_end.take() {
+                    let bookmark = self.shape.bookmark(version, true);
+                    self.pending.push_back(bookmark);
+                }
+                return;
+            };
+            if self.choice.matches(&self.shape.resource, &object) {
+                let line = self.shape.line("ADDED", &object);
+                self.pending.push_back(line);
+            }
+        }
+    }
+
+    /// Lines that wait, in one piece.
+    fn take_pending(&mut self) -> Option<Bytes> {
+        let first = self.pending.pop_front()?;
+        if self.pending.is_empty() || first.len() >= LARGEST_PIECE {
+            return Some(first);
+        }
+        let mut piece = Vec::with_capacity(LARGEST_PIECE);
+        piece.extend(first);
+        while let Some(line) = self.pending.front()
+            && piece.len() + line.len() <= LARGEST_PIECE
+        {
+            piece.extend(line);
+            self.pending.pop_front();
+        }
+        Some(piece.into())
+    }
+
     /// An object that begins or ceases to match appears to come or go.
     fn push(&mut self, change: &Change) {
         if let Some(namespace) = &self.namespace
@@ -262,9 +330,9 @@ impl Reader {
         let after = change.kind != ChangeKind::Deleted && self.choice.matches(&resource, &change.object);
         let line = match (before, after) {
             (false, false) => return,
-            (false, true) => self.shape.line("ADDED", &change.object),
-            (true, true) => self.shape.line("MODIFIED", &change.object),
-            (true, false) if change.kind == ChangeKind::Deleted => self.shape.line("DELETED", &change.object),
+            (false, true) => self.shape.changed("ADDED", change),
+            (true, true) => self.shape.changed("MODIFIED", change),
+            (true, false) if change.kind == ChangeKind::Deleted => self.shape.changed("DELETED", change),
             (true, false) => {
                 // The last state that matched, at the version in which it ceased to.
                 let mut last = change.previous.as_deref().cloned().unwrap_or_default();

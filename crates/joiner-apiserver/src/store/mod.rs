@@ -6,18 +6,28 @@
 //!
 //! A watch holds no queue of its own. A reader that never reads costs nothing; when the ring has moved past its position it is
 //! told that its revision has expired, as a real server tells a client that fell behind.
+//!
+//! A store may be kept in a folder. Then nothing is shown to a watch, and no request is answered, before it is on disk.
 
+mod data_file;
+mod journal;
 mod owners;
+mod seal;
 mod watch;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::watch as signal;
 
+pub use data_file::DataError;
+use data_file::{DataFile, Entry};
+use journal::{Journal, Progress};
 pub use owners::Location;
 use owners::Owners;
 pub use watch::{Watch, WatchBatch};
@@ -65,6 +75,16 @@ pub struct Change {
     pub object: Arc<Value>,
     /// The object before the change, nothing for a creation.
     pub previous: Option<Arc<Value>>,
+    /// What watches send of it.
+    pub(crate) lines: Lines,
+}
+
+/// The change as a line of a watch, written when the first watch needs it and shared by all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lines {
+    pub added: OnceLock<Bytes>,
+    pub modified: OnceLock<Bytes>,
+    pub deleted: OnceLock<Bytes>,
 }
 
 /// The revision asked for is no longer in the history.
@@ -104,9 +124,73 @@ struct Inner {
     owners: Owners,
     /// Changes that the garbage collector has not looked at; kept only when there is one.
     unsettled: Option<Vec<(ResourceName, Arc<Change>)>>,
+    /// Whether the store is kept on disk.
+    kept: bool,
+    /// The way there, once it is open.
+    journal: Option<Journal>,
+    /// What the open session has to write down.
+    unsaved: Vec<Entry>,
+    /// With a journal: watches are shown changes up to this revision.
+    shown: u64,
 }
 
 impl Inner {
+    fn new(history_limit: usize, revision: u64, epoch: u64) -> Self {
+        Self {
+            revision,
+            epoch,
+            history_limit: history_limit.max(1),
+            tables: BTreeMap::new(),
+            owners: Owners::default(),
+            unsettled: None,
+            kept: false,
+            journal: None,
+            unsaved: Vec::new(),
+            shown: revision,
+        }
+    }
+
+    /// Watches may see everything up to this revision.
+    fn visible(&self) -> u64 {
+        if self.kept { self.shown } else { self.revision }
+    }
+
+    /// Lets watches see what has become safe.
+    fn show(&mut self, revision: u64, moved: BTreeSet<&ResourceName>) {
+        self.shown = revision;
+        for resource in moved {
+            self.table(resource).moved.send_replace(revision);
+        }
+    }
+
+    /// Writes a change into the indexes and the history.
+    fn record(&mut self, resource: &ResourceName, change: Arc<Change>) {
+        self.owners.follow(resource, &change);
+        let limit = self.history_limit;
+        let table = self.table(resource);
+        table.history.push_back(change);
+        let mut forgotten = Vec::new();
+        while table.history.len() > limit {
+            if let Some(oldest) = table.history.pop_front() {
+                table.forgotten = oldest.revision;
+                forgotten.push(oldest);
+            }
+        }
+        if self.kept {
+            self.unsaved
+                .extend(forgotten.into_iter().map(|change| Entry::Forgotten(resource.clone(), change)));
+        }
+    }
+
+    /// Hands what has changed to the journal.
+    fn flush(&mut self) {
+        if !self.unsaved.is_empty()
+            && let Some(journal) = &self.journal
+        {
+            journal.write(std::mem::take(&mut self.unsaved), self.revision);
+        }
+    }
+
     fn table(&mut self, resource: &ResourceName) -> &mut Table {
         let epoch = self.epoch;
         self.tables.entry(resource.clone()).or_insert_with(|| Table::new(epoch))
@@ -117,20 +201,99 @@ impl Inner {
 #[derive(Clone, Debug)]
 pub struct Store {
     inner: Arc<Mutex<Inner>>,
+    /// How far the disk has come, if the store is kept there.
+    progress: Option<signal::Receiver<Progress>>,
 }
 
 impl Store {
     /// An empty store that remembers `history_limit` changes per resource.
     pub fn new(history_limit: usize) -> Self {
-        let inner = Inner {
-            revision: 1,
-            epoch: 1,
-            history_limit: history_limit.max(1),
-            tables: BTreeMap::new(),
-            owners: Owners::default(),
-            unsettled: None,
-        };
-        Self { inner: Arc::new(Mutex::new(inner)) }
+        Self { inner: Arc::new(Mutex::new(Inner::new(history_limit, 1, 1))), progress: None }
+    }
+
+    /// The store that is kept in a folder, and whether it was there before. A new one is empty.
+    ///
+    /// # Errors
+    /// The folder cannot be used: somebody else does, or what is in it cannot be read.
+    pub fn in_folder(folder: &Path, history_limit: usize) -> Result<(Self, bool), DataError> {
+        let (file, content) = DataFile::open(folder)?;
+        let known = content.is_some();
+        let mut inner = Inner::new(history_limit, 1, 1);
+        inner.kept = true;
+        if let Some(content) = content {
+            inner.revision = content.revision;
+            inner.epoch = content.epoch;
+            for (resource, revision) in content.forgotten {
+                inner.table(&resource).forgotten = revision;
+            }
+            for (resource, key, object) in content.objects {
+                let object = Arc::new(object);
+                let change = Change {
+                    revision: inner.epoch,
+                    kind: ChangeKind::Added,
+                    key: key.clone(),
+                    object: object.clone(),
+                    previous: None,
+                    lines: Lines::default(),
+                };
+                inner.owners.follow(&resource, &change);
+                inner.table(&resource).objects.insert(key, object);
+            }
+            for logged in content.changes {
+                let data_file::LoggedChange { revision, kind, resource, key, object } = logged;
+                let object = Arc::new(object);
+                let objects = &mut inner.table(&resource).objects;
+                let previous = match kind {
+                    ChangeKind::Deleted => objects.remove(&key),
+                    _ => objects.insert(key.clone(), object.clone()),
+                };
+                let change = Change { revision, kind, key, object, previous, lines: Lines::default() };
+                inner.record(&resource, Arc::new(change));
+            }
+            inner.shown = inner.revision;
+            let revision = inner.revision;
+            for table in inner.tables.values_mut() {
+                table.moved.send_replace(revision);
+            }
+        }
+        let revision = inner.revision;
+        let inner = Arc::new(Mutex::new(inner));
+        let (journal, progress) = Journal::start(file, Arc::downgrade(&inner), revision)
+            .map_err(|error| DataError::Unusable { path: folder.to_owned(), detail: error.to_string() })?;
+        {
+            // A shorter history than last time has forgotten changes already.
+            let mut inner = inner.lock();
+            inner.journal = Some(journal);
+            inner.flush();
+        }
+        Ok((Self { inner, progress: Some(progress) }, known))
+    }
+
+    /// Waits until everything written so far is safe. Without a folder nothing ever is, and nobody waits.
+    ///
+    /// # Errors
+    /// The disk does not take it; the text says why.
+    pub async fn saved(&self) -> Result<(), Arc<str>> {
+        let Some(progress) = &self.progress else { return Ok(()) };
+        let revision = self.inner.lock().revision;
+        let mut progress = progress.clone();
+        let reached = progress
+            .wait_for(|progress| progress.saved >= revision || progress.failed.is_some())
+            .await
+            .map(|progress| progress.clone())
+            .map_err(|_| Arc::<str>::from("the data file is closed"))?;
+        match reached.failed {
+            Some(reason) if reached.saved < revision => Err(reason),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes everything down and closes the file, if there is one. Later writes are refused.
+    pub fn close(&self) {
+        let journal = self.inner.lock().journal.clone();
+        if let Some(journal) = journal {
+            journal.close();
+        }
     }
 
     /// Opens the store for reading and writing. All other users wait: hold it for one request, never across an await.
@@ -152,6 +315,10 @@ impl Store {
             table.history.clear();
             table.forgotten = revision;
         }
+        if inner.kept {
+            inner.unsaved.push(Entry::AllForgotten(revision));
+            inner.flush();
+        }
     }
 }
 
@@ -159,6 +326,12 @@ impl Store {
 #[derive(Debug)]
 pub struct Session<'a> {
     inner: MutexGuard<'a, Inner>,
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.inner.flush();
+    }
 }
 
 impl Session<'_> {
@@ -226,7 +399,10 @@ impl Session<'_> {
         let key: Arc<str> = object_key(namespace, name).into();
         let previous = self.inner.table(resource).objects.insert(key.clone(), object.clone());
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        self.remember(resource, Change { revision, kind, key, object: object.clone(), previous });
+        self.remember(
+            resource,
+            Change { revision, kind, key, object: object.clone(), previous, lines: Lines::default() },
+        );
         object
     }
 
@@ -244,6 +420,7 @@ impl Session<'_> {
             key,
             object: object.clone(),
             previous: Some(previous),
+            lines: Lines::default(),
         };
         self.remember(resource, change);
         Some(object)
@@ -297,21 +474,18 @@ impl Session<'_> {
     }
 
     fn remember(&mut self, resource: &ResourceName, change: Change) {
-        let limit = self.inner.history_limit;
         let revision = change.revision;
         let change = Arc::new(change);
-        self.inner.owners.follow(resource, &change);
         if let Some(unsettled) = &mut self.inner.unsettled {
             unsettled.push((resource.clone(), change.clone()));
         }
-        let table = self.inner.table(resource);
-        table.history.push_back(change);
-        while table.history.len() > limit {
-            if let Some(oldest) = table.history.pop_front() {
-                table.forgotten = oldest.revision;
-            }
+        if self.inner.kept {
+            self.inner.unsaved.push(Entry::Happened(resource.clone(), change.clone()));
+            self.inner.record(resource, change);
+        } else {
+            self.inner.record(resource, change);
+            self.inner.table(resource).moved.send_replace(revision);
         }
-        table.moved.send_replace(revision);
     }
 
     fn changes_after(
@@ -324,8 +498,10 @@ impl Session<'_> {
         if revision < table.forgotten {
             return Err(Expired { oldest: table.forgotten });
         }
+        let visible = self.inner.visible();
         let start = table.history.partition_point(|change| change.revision <= revision);
-        Ok(table.history.iter().skip(start).take(limit).cloned().collect())
+        let new = table.history.iter().skip(start).take_while(|change| change.revision <= visible);
+        Ok(new.take(limit).cloned().collect())
     }
 }
 

@@ -42,7 +42,7 @@ impl Watch {
         let changes = session.changes_after(&self.resource, self.seen, BATCH)?;
         self.seen = match changes.last() {
             Some(last) if changes.len() == BATCH => last.revision,
-            _ => session.revision().max(self.seen),
+            _ => session.inner.visible().max(self.seen),
         };
         Ok(WatchBatch { changes, seen: self.seen })
     }

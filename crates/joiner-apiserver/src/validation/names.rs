@@ -69,6 +69,23 @@ pub(super) fn check_labels(object: &Value) -> Vec<Cause> {
     causes
 }
 
+/// The rule of label keys that a text breaks, if it breaks one.
+pub(crate) fn label_key_breaks(key: &str) -> Option<&'static str> {
+    let part = key.rsplit_once('/').map_or(key, |(_, part)| part);
+    if part.is_empty() || !is_word(part) {
+        return Some(KEY);
+    }
+    (part.len() > 63).then_some("name part must be no more than 63 bytes")
+}
+
+/// The rule of label values that a text breaks, if it breaks one.
+pub(crate) fn label_value_breaks(value: &str) -> Option<&'static str> {
+    if !is_word(value) {
+        return Some(VALUE);
+    }
+    (value.len() > 63).then_some("must be no more than 63 bytes")
+}
+
 fn is_label(text: &str) -> bool {
     let inner = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit();
     let bytes = text.as_bytes();
