@@ -55,8 +55,9 @@ impl Report<'_> {
              compared only there: a plan that breaks a rule may be cheap for that reason.\n\
              - **price**: joiner's over the original's; below 1 is cheaper.\n\
              - **to bound**: joiner's price over the price that no packing of these pods can beat, in all scenarios. The bound knows sizes, selectors and\n  \
-             taints, but of topology only pods that keep apart on hosts.\n\
-             - **without charge**: `--node-charge 0`; otherwise the default, which trades about one cent an hour for a node less.\n\n\
+             taints, but nothing of zones, weights and limits of pools, and of rules between pods only those about hosts.\n\
+             - **without charge**: `--node-charge 0`; otherwise the default, which trades about one cent an hour for a node less\n  \
+             and buys at most two and a half times as many as the original.\n\n\
              ## By family\n\n",
         );
         for (at, row) in self.rows().iter().enumerate() {

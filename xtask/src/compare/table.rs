@@ -269,7 +269,11 @@ mod tests {
             types: 400,
             existing_nodes: 0,
             original: Some(original),
-            cheapest: Some(Measure { price_per_hour: 7.5, lower_bound_per_hour: Some(7.2), ..joiner.clone() }),
+            cheapest: Some(Measure {
+                price_per_hour: 7.5,
+                lower_bound_per_hour: Some(7.2),
+                ..joiner.clone()
+            }),
             joiner: Some(joiner),
             original_runs: Vec::new(),
             joiner_runs: Vec::new(),

@@ -8,12 +8,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::bins::Bins;
+use hashbrown::HashMap;
+
+use super::bins::{Bin, Bins};
 use super::budget::Budget;
 use super::filling::{Fill, Filler, Stock};
 use super::settle;
 use super::task::{Shape, Task};
 use crate::bound::{self, Demand, Offer};
+use crate::model::ids::PoolIdx;
+use crate::model::{FixedState, fixed_state};
 use crate::pack::scratch::Scratch;
 
 /// How far a round moves worths towards what was paid.
@@ -51,8 +55,8 @@ fn with_least(worth: Vec<f64>) -> Vec<f64> {
 
 /// What pods are worth by the shadow prices of the linear program behind the lower bound, by shape; `None` if that takes too long.
 pub(super) fn shadow_worths(task: &Task, bins: &Bins, charge: f64, work: u64) -> Option<Vec<f64>> {
-    let shapes = task.shapes.iter().zip(&bins.sizes);
-    let demand = |(shape, size): (&Shape, &Box<[i64]>)| Demand {
+    let shapes = task.shapes.iter().zip(bins.sizes.iter().map(AsRef::as_ref));
+    let demand = |(shape, size): (&Shape, &[i64])| Demand {
         count: u64::from(shape.count),
         requests: size.to_vec(),
         offers: Vec::new(),
@@ -222,6 +226,25 @@ pub(super) fn learn(filler: &mut Filler, bought: &[Bought]) {
             *worth = learnt;
         }
     }
+}
+
+/// What bins of pools with limits cost more when what the limits count costs `factor` times as much again as where it is cheapest.
+pub(super) fn tolls(bins: &Bins, factor: f64) -> Vec<f64> {
+    let mut least: HashMap<(PoolIdx, usize), f64, FixedState> = HashMap::with_hasher(fixed_state());
+    let counted = |bin: &Bin| -> Vec<(usize, f64)> {
+        let amounts = bin.counts_as.iter().enumerate().filter(|(_, amount)| **amount > 0);
+        amounts.map(|(limit, amount)| (limit, *amount as f64)).collect()
+    };
+    for bin in &bins.bins {
+        for (limit, amount) in counted(bin) {
+            let known = least.entry((bin.pool, limit)).or_insert(f64::INFINITY);
+            *known = known.min(bin.price as f64 / amount);
+        }
+    }
+    let toll = |bin: &Bin| {
+        counted(bin).into_iter().map(|(limit, amount)| factor * amount * least[&(bin.pool, limit)]).sum()
+    };
+    bins.bins.iter().map(toll).collect()
 }
 
 /// Positive numbers compare as their bits do.

@@ -6,7 +6,7 @@
 
 use hashbrown::HashMap;
 
-use super::bins::Bins;
+use super::bins::{Bin, Bins, holds};
 use super::task::Task;
 use crate::model::ids::*;
 use crate::model::{FixedState, Port, fixed_state};
@@ -101,6 +101,8 @@ pub(super) struct Filler<'t> {
     pub worth: Vec<f64>,
     /// What a machine costs beyond its price, nano-dollars per hour.
     pub charge: f64,
+    /// Per bin: what it costs beyond that because limits are short, nano-dollars per hour. Empty: nothing.
+    pub toll: Vec<f64>,
     /// Shapes looked at: the work done.
     pub work: u64,
     /// How shares are measured; the fill worth most wins.
@@ -125,6 +127,8 @@ struct Candidate {
     left: u32,
     /// Kinds of the shape before this one are used up or can't come any more.
     kind: usize,
+    /// Worth per share, where that stays the same.
+    density: f64,
 }
 
 impl<'t> Filler<'t> {
@@ -134,6 +138,7 @@ impl<'t> Filler<'t> {
             bins,
             worth,
             charge,
+            toll: Vec::new(),
             work: 0,
             measures: THOROUGH,
             narrowed: HashMap::with_hasher(fixed_state()),
@@ -165,59 +170,20 @@ impl<'t> Filler<'t> {
         let mut fill = Fill::default();
         self.groups.clear();
         self.candidates.clear();
-        self.candidates.extend(
-            bin.shapes.iter().filter(|shape| stock.shapes[**shape as usize] > 0).map(|shape| Candidate {
-                shape: *shape,
-                left: stock.shapes[*shape as usize],
-                kind: 0,
-            }),
-        );
+        self.candidates.extend(bin.shapes.iter().filter(|shape| stock.shapes[**shape as usize] > 0).map(
+            |shape| Candidate { shape: *shape, left: stock.shapes[*shape as usize], kind: 0, density: 0.0 },
+        ));
         self.work += bin.shapes.len() as u64;
-        let width = room.len();
-        let mut per_unit: Vec<f64> = vec![0.0; width];
-        let mut space: Vec<f64> = vec![0.0; width];
+        if matches!(measure, Measure::Largest) {
+            self.sort_by_largest(bin);
+        }
+        let mut per_unit: Vec<f64> = vec![0.0; room.len()];
         loop {
-            for lane in 0..width {
-                let of = if matches!(measure, Measure::Largest) { bin.room[lane] } else { room[lane] };
-                // What asks for a lane of which nothing is left does not fit.
-                per_unit[lane] = if of > 0 { 1.0 / of as f64 } else { 0.0 };
-                space[lane] = room[lane] as f64;
-            }
-            let mut best: Option<(f64, f64, usize)> = None;
-            let mut at = 0;
-            self.work += self.candidates.len() as u64;
-            while at < self.candidates.len() {
-                let shape = self.candidates[at].shape as usize;
-                let size = &bins.amounts[shape * width..][..width];
-                let mut fits = true;
-                let (mut sum, mut largest) = (0.0, 0.0f64);
-                for ((want, rate), space) in size.iter().zip(&per_unit).zip(&space) {
-                    let part = want * rate;
-                    fits &= want <= space;
-                    sum += part;
-                    largest = largest.max(part);
-                }
-                if !fits {
-                    self.candidates.swap_remove(at);
-                    continue;
-                }
-                let share = if matches!(measure, Measure::Largest) { largest } else { sum };
-                let worth = self.worth[shape];
-                let mut density = if share > 0.0 { worth / share } else { f64::INFINITY };
-                if matches!(measure, Measure::Bulky) {
-                    density *= worth.sqrt().sqrt();
-                }
-                // The order of candidates changes as they are dropped: equal ones go by shape.
-                let better = best.is_none_or(|(best_density, best_worth, best_at)| {
-                    let by = density.total_cmp(&best_density).then(worth.total_cmp(&best_worth));
-                    by.then(self.candidates[best_at].shape.cmp(&(shape as u32))).is_gt()
-                });
-                if better {
-                    best = Some((density, worth, at));
-                }
-                at += 1;
-            }
-            let Some((_, worth, at)) = best else { break };
+            let found = match measure {
+                Measure::Largest => self.last_that_fits(&room),
+                Measure::Left | Measure::Bulky => self.densest(&room, measure, &mut per_unit),
+            };
+            let Some(at) = found else { break };
             let shape = self.candidates[at].shape;
             let access = task.shapes[shape as usize].access;
             let joined = if accesses.contains(&access) {
@@ -243,7 +209,11 @@ impl<'t> Filler<'t> {
                 continue;
             };
             // One at a time where proportions matter, in larger steps while the machine is mostly empty.
-            let n = allowed.min((most / 8).max(1));
+            let n = allowed.min(match measure {
+                Measure::Largest => most.max(1),
+                Measure::Left | Measure::Bulky => (most / 8).max(1),
+            });
+            let worth = self.worth[shape as usize];
             if !accesses.contains(&access) {
                 accesses.push(access);
                 requirements = joined;
@@ -277,9 +247,81 @@ impl<'t> Filler<'t> {
         fill
     }
 
+    /// Candidates by worth per largest share of a machine, the best last: what is left of the machine does not matter to that.
+    fn sort_by_largest(&mut self, bin: &Bin) {
+        let (bins, worths) = (self.bins, &self.worth);
+        let width = bin.room.len();
+        let per_unit: Vec<f64> =
+            bin.room.iter().map(|room| if *room > 0 { 1.0 / *room as f64 } else { 0.0 }).collect();
+        self.work += 6 * self.candidates.len() as u64;
+        for candidate in &mut self.candidates {
+            let shape = candidate.shape as usize;
+            let size = &bins.amounts[shape * width..][..width];
+            let share = size.iter().zip(&per_unit).map(|(want, rate)| want * rate).fold(0.0, f64::max);
+            candidate.density = if share > 0.0 { worths[shape] / share } else { f64::INFINITY };
+        }
+        self.candidates.sort_unstable_by(|a, b| {
+            let worth = |candidate: &Candidate| worths[candidate.shape as usize];
+            let by = a.density.total_cmp(&b.density).then(worth(a).total_cmp(&worth(b)));
+            by.then(b.shape.cmp(&a.shape))
+        });
+    }
+
+    /// The last candidate, without those that do not fit.
+    fn last_that_fits(&mut self, room: &[i64]) -> Option<usize> {
+        while let Some(last) = self.candidates.last() {
+            if holds(room, &self.bins.sizes[last.shape as usize]) {
+                return Some(self.candidates.len() - 1);
+            }
+            self.candidates.pop();
+        }
+        None
+    }
+
+    /// The candidate worth most per share of what is left; those that do not fit are dropped.
+    fn densest(&mut self, room: &[i64], measure: Measure, per_unit: &mut [f64]) -> Option<usize> {
+        let width = room.len();
+        for (rate, left) in per_unit.iter_mut().zip(room) {
+            // What asks for a lane of which nothing is left does not fit.
+            *rate = if *left > 0 { 1.0 / *left as f64 } else { 0.0 };
+        }
+        self.work += self.candidates.len() as u64;
+        let mut best: Option<(f64, f64, usize)> = None;
+        let mut at = 0;
+        while at < self.candidates.len() {
+            let shape = self.candidates[at].shape as usize;
+            let size = &self.bins.amounts[shape * width..][..width];
+            let mut share = 0.0;
+            let mut fits = true;
+            for ((want, rate), left) in size.iter().zip(&*per_unit).zip(room) {
+                fits &= *want <= *left as f64;
+                share += want * rate;
+            }
+            if !fits {
+                self.candidates.swap_remove(at);
+                continue;
+            }
+            let worth = self.worth[shape];
+            let mut density = if share > 0.0 { worth / share } else { f64::INFINITY };
+            if matches!(measure, Measure::Bulky) {
+                density *= worth.sqrt().sqrt();
+            }
+            // The order of candidates changes as they are dropped: equal ones go by shape.
+            let better = best.is_none_or(|(best_density, best_worth, best_at)| {
+                let by = density.total_cmp(&best_density).then(worth.total_cmp(&best_worth));
+                by.then(self.candidates[best_at].shape.cmp(&(shape as u32))).is_gt()
+            });
+            if better {
+                best = Some((density, worth, at));
+            }
+            at += 1;
+        }
+        best.map(|(_, _, at)| at)
+    }
+
     /// What a machine costs: what bins are compared by.
     pub fn cost(&self, bin: usize) -> f64 {
-        self.bins.bins[bin].price as f64 + self.charge
+        self.bins.bins[bin].price as f64 + self.charge + self.toll.get(bin).copied().unwrap_or(0.0)
     }
 
     /// The shape of a kind.

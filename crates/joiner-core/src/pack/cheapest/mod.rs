@@ -15,7 +15,7 @@ mod mending;
 mod settle;
 mod task;
 
-use crate::model::ids::{MachineIdx, PodIdx};
+use crate::model::ids::{MachineIdx, PodIdx, PoolIdx};
 use crate::pack::scratch::{Machine, Scratch, Spot};
 use crate::pack::upstream::Outcome;
 use crate::plan;
@@ -35,8 +35,12 @@ const ROUNDS_FOR_FEWER: usize = 24;
 
 /// How many steps of the linear program are worth a step of buying.
 const SHADOW_STEPS: u64 = 4;
+/// By what share limits make dearer what they count, at first; doubled with every round that they leave something over.
+const FIRST_TOLL: f64 = 0.125;
+/// The most such rounds.
+const MOST_FAILURES: u32 = 6;
 /// A first round that takes more than one part in so many leaves time for a few more only.
-const FEW_ROUNDS: u64 = 8;
+const FEW_ROUNDS: u64 = 40;
 /// Rounds of buying without success after which nothing more is expected.
 const PATIENCE: usize = 16;
 /// The share of the work that goes into rounds of buying; the rest is for mending.
@@ -44,16 +48,22 @@ const BUYING: f64 = 0.6;
 
 /// Replaces the machines of a run by cheaper ones where there are any. Says whether it did.
 pub(crate) fn improve(scratch: &mut Scratch, outcome: &mut Outcome, order: &[PodIdx]) -> bool {
-    let task = Task::new(scratch, outcome, order);
-    if task.kinds.is_empty() {
-        return false;
-    }
     let charge = charge_of(scratch.snapshot, scratch.options);
     let most = match scratch.options.node_charge_nano_usd {
         Some(_) => usize::MAX,
         None => (scratch.machines.len() as f64 * MOST_NODES) as usize,
     };
-    let Some(machines) = repack(scratch, &task, Goal { charge, most }) else { return false };
+    let goal = Goal { charge, most };
+    let task = Task::new(scratch, outcome, order, &|_| false);
+    let mut machines = repack(scratch, &task, goal);
+    if machines.is_none() {
+        // What the first pass squeezed into a limit may not fit any other way: then that pool keeps its machines.
+        let snapshot = scratch.snapshot;
+        let limited = |pool: PoolIdx| !snapshot.pools[pool.at()].limits.is_empty();
+        let task = Task::new(scratch, outcome, order, &limited);
+        machines = repack(scratch, &task, goal);
+    }
+    let Some(machines) = machines else { return false };
     let (old, new) = (plan::bill(scratch, &scratch.machines), plan::bill(scratch, &machines));
     if new.price_nano_usd > old.price_nano_usd
         || new.cost(charge) >= old.cost(charge)
@@ -74,6 +84,9 @@ pub(crate) fn improve(scratch: &mut Scratch, outcome: &mut Outcome, order: &[Pod
 
 /// All machines of the run, divided anew; `None` if that can't be done within the limits.
 fn repack(scratch: &mut Scratch, task: &Task, goal: Goal) -> Option<Vec<Machine>> {
+    if task.kinds.is_empty() {
+        return None;
+    }
     let bins = Bins::new(scratch, task);
     let worths = buying::first_worths(task, &bins, goal.charge);
     let mut filler = Filler::new(task, &bins, goal.charge, worths);
@@ -94,6 +107,7 @@ struct Round {
     bought: Vec<Bought>,
     left: Budget,
     worth: Vec<f64>,
+    toll: Vec<f64>,
     way: Way,
 }
 
@@ -122,8 +136,8 @@ fn search(
     if rounds.best.is_none() || filler.work < buying {
         rounds.buy(scratch, filler, buying);
     }
-    let Round { mut bought, mut left, worth, way } = rounds.best?;
-    (filler.worth, filler.measures) = (worth, way);
+    let Round { mut bought, mut left, worth, toll, way } = rounds.best?;
+    (filler.worth, filler.toll, filler.measures) = (worth, toll, way);
     mending::mend(filler, scratch, &mut bought, &mut left, &goal, work);
     Some(bought)
 }
@@ -156,6 +170,7 @@ impl Rounds<'_> {
         // Fewer are asked for where the last round bought too many.
         let mut most = self.goal.most;
         let mut best_way = (None, 0);
+        let mut failures = 0u32;
         for round in 0.. {
             let spent = in_vain >= PATIENCE || filler.work >= until;
             let overspent = filler.work - started >= until || round >= ROUNDS_FOR_FEWER;
@@ -175,8 +190,13 @@ impl Rounds<'_> {
             let candidates = 0..filler.bins.bins.len();
             let bought = buying::buy(filler, scratch, &mut self.all.clone(), &mut left, candidates, most);
             let Some(bought) = bought else {
-                // The limits leave something over; with other worths they hardly will not.
-                break;
+                // Limits leave something over: what they count has to be dearer.
+                failures += 1;
+                if failures > MOST_FAILURES {
+                    break;
+                }
+                filler.toll = buying::tolls(filler.bins, FIRST_TOLL * f64::from(1 << failures));
+                continue;
             };
             if round == 0
                 && (filler.work - started).saturating_mul(FEW_ROUNDS) > until.saturating_sub(started)
@@ -196,7 +216,7 @@ impl Rounds<'_> {
                 rank.0 < over || (rank.0 == over && mending::cheaper(rank.1, cost))
             });
             if better {
-                self.best = Some(Round { bought, left, worth, way: WAYS[way] });
+                self.best = Some(Round { bought, left, worth, toll: filler.toll.clone(), way: WAYS[way] });
                 in_vain = 0;
             }
         }

@@ -85,8 +85,13 @@ struct Item {
 type KindKey = (u32, Vec<(u32, u32)>, Vec<(u32, u32)>, Vec<Port>);
 
 impl Task {
-    /// Cuts the question out of a run.
-    pub fn new(scratch: &mut Scratch, outcome: &Outcome, order: &[PodIdx]) -> Self {
+    /// Cuts the question out of a run. Machines of the pools that are `kept` stay as they are.
+    pub fn new(
+        scratch: &mut Scratch,
+        outcome: &Outcome,
+        order: &[PodIdx],
+        kept: &dyn Fn(PoolIdx) -> bool,
+    ) -> Self {
         let mut drivers: Vec<Box<str>> = scratch
             .snapshot
             .catalogues
@@ -110,7 +115,11 @@ impl Task {
         }
         let mut items: Vec<Item> = Vec::new();
         for at in 0..scratch.machines.len() {
-            match task.items_of(scratch, outcome, at) {
+            let found = match kept(scratch.machines[at].pool) {
+                true => None,
+                false => task.items_of(scratch, outcome, at),
+            };
+            match found {
                 Some(found) => items.extend(found),
                 None => task.frozen.push(at),
             }
