@@ -2,12 +2,16 @@
 //!
 //! * `bench-inputs` writes the recorded inputs of the comparison, the same bytes for the same seed.
 //! * `compare` runs joiner and the original scheduler on those inputs and prints one table.
+//! * `control-plane` builds a real Kubernetes control plane, starts it on this machine and ends it.
+//! * `openapi-facts` packs the facts about built-in fields for the embedded API server.
 //! * `tidy` checks the rules of the code base that the compiler cannot check.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool for developers")]
 
 mod compare;
+mod control_plane;
 mod inputs;
+mod openapi_facts;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -29,6 +33,10 @@ enum Chore {
     BenchInputs(inputs::Args),
     /// Run joiner and the original on the same inputs and print one table
     Compare(compare::Args),
+    /// Build, start and end a real Kubernetes control plane for tests
+    ControlPlane(control_plane::Args),
+    /// Pack facts about the fields of built-in kinds, from the published OpenAPI of Kubernetes
+    OpenapiFacts(openapi_facts::Args),
     /// Check the rules of the code base that the compiler cannot check
     Tidy,
 }
@@ -37,6 +45,8 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
         Chore::BenchInputs(args) => inputs::run(&args, &root()),
         Chore::Compare(args) => compare::run(&args, &root()),
+        Chore::ControlPlane(args) => control_plane::run(&args),
+        Chore::OpenapiFacts(args) => openapi_facts::run(&args, &root()),
         Chore::Tidy => tidy::run(&root()),
     };
     match outcome {

@@ -63,6 +63,8 @@ pub enum Command {
     Crds(CrdsArgs),
     /// List, generate or check instance types.
     InstanceTypes(InstanceTypesArgs),
+    /// Serve a Kubernetes API on this machine, without a cluster behind it.
+    Up(crate::commands::up::UpArgs),
     /// Print a completion script for a shell.
     Completion(CompletionArgs),
     /// Print the version.

@@ -10,12 +10,13 @@ use serde::Deserialize;
 
 use super::Finding;
 
-/// A crate and those of ours it may use. `joiner-oracle` judges the others: only tests and
-/// the comparison use it.
-const MAP: [(&str, &[&str]); 16] = [
+/// A crate and those of ours it may use. `joiner-oracle` judges the others and `joiner-testbed`
+/// runs a real control plane beside them: only tests and chores use the two.
+const MAP: [(&str, &[&str]); 17] = [
     ("joiner-api", &[]),
     ("joiner-core", &[]),
     ("joiner-oracle", &[]),
+    ("joiner-testbed", &[]),
     ("joiner-state", &["joiner-api", "joiner-core"]),
     ("joiner-manifest", &["joiner-api", "joiner-core"]),
     ("joiner-provider", &["joiner-api", "joiner-core"]),
@@ -28,7 +29,7 @@ const MAP: [(&str, &[&str]); 16] = [
     ("joiner-sim", &["*"]),
     ("joiner-web", &["joiner-state", "joiner-core"]),
     ("joiner", &["*"]),
-    ("xtask", &["joiner-oracle"]),
+    ("xtask", &["joiner-oracle", "joiner-testbed"]),
 ];
 
 /// Crates that would bring Kubernetes, async, logging, clocks or input and output into the core.
@@ -112,7 +113,8 @@ fn complaints(package: &Package) -> Vec<(String, String)> {
         }
         let target = dependency.name.as_str();
         let ours = target == "xtask" || target == "joiner" || target.starts_with("joiner-");
-        let any = allowed.contains(&"*") && !["joiner-oracle", "joiner", "xtask"].contains(&target);
+        let any = allowed.contains(&"*")
+            && !["joiner-oracle", "joiner-testbed", "joiner", "xtask"].contains(&target);
         if ours && !any && !allowed.contains(&target) {
             complaints.push((target.to_owned(), format!("`{name}` may not depend on `{target}`")));
         }

@@ -1,0 +1,251 @@
+//! CEL rules of a schema (`x-kubernetes-validations`).
+//!
+//! The rules of one place are compiled together with the schema below it, stripped of the rules in there. So the library evaluates one
+//! place at a time, and the walk is ours: which old value a new one continues, what is shown of a value, what an unchanged value
+//! is still judged by.
+
+use kube_cel::{
+    CompilationError, CompilationResult, CompiledSchema, ErrorKind, ValidationError, compile_schema,
+    validate_compiled,
+};
+use serde_json::{Map, Value, json};
+
+use super::Cause;
+use super::schema::{Node, join};
+
+const RULES: &str = "x-kubernetes-validations";
+
+/// The rules of one place.
+pub(super) struct Rules {
+    compiled: CompiledSchema,
+    /// Rules for which the old value may be missing, in the two forms that spell this out.
+    with_old: Option<CompiledSchema>,
+    without_old: Option<CompiledSchema>,
+    kind: String,
+}
+
+impl Rules {
+    /// Compiles the rules of a schema, if it has any.
+    pub fn parse(schema: &Value, path: &str, is_root: bool, causes: &mut Vec<Cause>) -> Option<Rules> {
+        let rules = schema.get(RULES)?.as_array().filter(|rules| !rules.is_empty())?;
+        let mut own = without_rules(schema);
+        if is_root && let Some(own) = own.as_object_mut() {
+            let properties = own.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+            if let Some(properties) = properties.as_object_mut() {
+                properties.insert("apiVersion".to_owned(), json!({"type": "string"}));
+                properties.insert("kind".to_owned(), json!({"type": "string"}));
+                let meta = json!({"name": {"type": "string"}, "generateName": {"type": "string"}});
+                properties.insert("metadata".to_owned(), json!({"type": "object", "properties": meta}));
+            }
+        }
+        report_faults(&with_rules(&own, rules.clone()), rules, path, causes);
+        let (optional, plain): (Vec<Value>, Vec<Value>) =
+            rules.iter().cloned().partition(|rule| rule.get("optionalOldSelf") == Some(&Value::Bool(true)));
+        let spelled = |old: &str| {
+            let rules = optional.iter().map(|rule| spell_out(rule, old)).collect();
+            (!optional.is_empty()).then(|| with_rules(&own, rules))
+        };
+        let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Some(Rules {
+            with_old: spelled("optional.of(oldSelf)"),
+            without_old: spelled("optional.none()"),
+            compiled: with_rules(&own, plain),
+            kind,
+        })
+    }
+
+    /// Runs the rules on a value.
+    fn run(&self, new: &Value, old: Option<&Value>) -> Vec<ValidationError> {
+        let spelled = if old.is_some() { &self.with_old } else { &self.without_old };
+        let all = [Some(&self.compiled), spelled.as_ref()].into_iter().flatten();
+        all.filter_map(|compiled| validate_compiled(compiled, new, old).err()).flatten().collect()
+    }
+
+    fn compiled(&self, rule: &str) -> Option<&CompilationResult> {
+        self.compiled.validations.iter().flatten().find(|compiled| compiled.rule.rule == rule)
+    }
+
+    fn compares_with_old(&self, rule: &str) -> bool {
+        // Rules that are not among the plain ones are about an old value that may be missing.
+        self.compiled(rule).is_none_or(|compiled| compiled.is_transition_rule)
+    }
+
+    /// How a rule is called when it cannot be evaluated: by its message, if it has one.
+    fn name<'a>(&'a self, rule: &'a str) -> &'a str {
+        let message = self.compiled(rule).and_then(|compiled| compiled.rule.message.as_deref());
+        message.filter(|message| !message.is_empty()).unwrap_or(rule).trim()
+    }
+}
+
+fn with_rules(schema: &Value, rules: Vec<Value>) -> CompiledSchema {
+    let mut schema = schema.clone();
+    schema[RULES] = Value::Array(rules);
+    compile_schema(&schema)
+}
+
+/// Rules that cannot be compiled make the definition invalid.
+fn report_faults(compiled: &CompiledSchema, rules: &[Value], path: &str, causes: &mut Vec<Cause>) {
+    for (index, result) in compiled.validations.iter().enumerate() {
+        let path = format!("{path}.{RULES}[{index}]");
+        match result {
+            Ok(_) => {}
+            Err(CompilationError::Parse { rule, source }) => {
+                let detail = format!("compilation failed: {source}");
+                causes.push(Cause::invalid(&format!("{path}.rule"), &rule.as_str().into(), &detail));
+            }
+            Err(CompilationError::MessageExpressionParse { message_expression, source, .. }) => {
+                let detail = format!("messageExpression compilation failed: {source}");
+                let value = message_expression.as_str().into();
+                causes.push(Cause::invalid(&format!("{path}.messageExpression"), &value, &detail));
+            }
+            Err(error) => causes.push(Cause::invalid(&path, &rules[index], &error.to_string())),
+        }
+    }
+}
+
+/// The library gives such rules the old value bare, or null; Kubernetes gives an optional. So the rule says it itself.
+fn spell_out(rule: &Value, old: &str) -> Value {
+    let text = rule.get("rule").and_then(Value::as_str).unwrap_or_default();
+    let mut rule = rule.clone();
+    rule["rule"] = replace_word(text, "oldSelf", old).into();
+    if rule.get("message").and_then(Value::as_str).unwrap_or_default().is_empty() {
+        rule["message"] = format!("failed rule: {}", text.trim()).into();
+    }
+    rule
+}
+
+/// Replaces an identifier outside of string literals.
+fn replace_word(text: &str, word: &str, by: &str) -> String {
+    let (mut result, mut rest, mut quote) = (String::new(), text, None);
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    while let Some(next) = rest.chars().next() {
+        let free = quote.is_none() && !result.ends_with(is_part);
+        if let Some(after) =
+            rest.strip_prefix(word).filter(|after| free && !after.starts_with(|c| is_part(c) && c != '.'))
+        {
+            result.push_str(by);
+            rest = after;
+            continue;
+        }
+        match (quote, next) {
+            (None, '\'' | '"') => quote = Some(next),
+            (Some(open), _) if open == next && !result.ends_with('\\') => quote = None,
+            _ => {}
+        }
+        result.push(next);
+        rest = &rest[next.len_utf8()..];
+    }
+    result
+}
+
+/// A schema without the rules in it, at any depth.
+fn without_rules(schema: &Value) -> Value {
+    match schema {
+        Value::Object(map) => {
+            // A property may be called like the keyword; it is an object then, the keyword a list.
+            let kept = map.iter().filter(|(name, value)| !(name.as_str() == RULES && value.is_array()));
+            Value::Object(kept.map(|(name, value)| (name.clone(), without_rules(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_rules).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Runs the rules of all places on an object.
+pub(super) fn check(root: &Node, new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+    visit(root, new, old, false, "", causes);
+}
+
+/// `unchanged`: whether the nearest place above with an old value is as it was.
+fn visit(
+    node: &Node,
+    new: &Value,
+    old: Option<&Value>,
+    unchanged: bool,
+    path: &str,
+    causes: &mut Vec<Cause>,
+) {
+    if new.is_null() {
+        return;
+    }
+    let old = old.filter(|old| !old.is_null());
+    let unchanged = old.map_or(unchanged, |old| node.is_unchanged(new, old));
+    if let Some(rules) = &node.rules {
+        for error in rules.run(new, old) {
+            // What did not change may stay as it is, unless the rule is about the change.
+            let passes = unchanged && error.kind == ErrorKind::ValidationFailure;
+            if !passes || rules.compares_with_old(&error.rule) {
+                causes.push(cause(rules, &error, new, path));
+            }
+        }
+    }
+    match new {
+        Value::Object(map) => {
+            for (name, value) in map {
+                if let Some(inner) = node.member(name) {
+                    visit(
+                        inner,
+                        value,
+                        node.continued_field(name, old),
+                        unchanged,
+                        &join(path, name),
+                        causes,
+                    );
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(inner) = &node.items else { return };
+            for (index, item) in items.iter().enumerate() {
+                visit(inner, item, node.continued(item, old), unchanged, &format!("{path}[{index}]"), causes);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn cause(rules: &Rules, error: &ValidationError, value: &Value, path: &str) -> Cause {
+    if error.kind != ErrorKind::ValidationFailure {
+        let detail = match error.message.strip_prefix("rule evaluation error: ") {
+            Some(message) => {
+                format!("{} evaluating rule: {}", uncapitalised(message), rules.name(&error.rule))
+            }
+            None => error.message.clone(),
+        };
+        return Cause::invalid(path, &rules.kind.as_str().into(), &detail);
+    }
+    // Keys in quotes and brackets are shown without the quotes.
+    let below = error.field_path.trim_start_matches('.').replace("['", "[").replace("']", "]");
+    let field = if below.is_empty() { path.to_owned() } else { join(path, &below) };
+    let detail = error.message.trim();
+    let shown = (!value.is_object() && !value.is_array()).then_some(value);
+    match (error.reason.as_deref(), shown) {
+        (Some("FieldValueForbidden"), _) => Cause::forbidden(&field, detail),
+        (Some("FieldValueRequired"), _) => Cause::required(&field, detail),
+        (Some("FieldValueDuplicate"), shown) => Cause::duplicate(&field, shown),
+        (_, Some(value)) => Cause::invalid(&field, value, detail),
+        (_, None) => Cause::invalid_omitted(&field, detail),
+    }
+}
+
+/// Messages of Kubernetes begin with a small letter.
+fn uncapitalised(message: &str) -> String {
+    let mut letters = message.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_replaced_where_they_are_words() {
+        for (text, expected) in [
+            ("oldSelf.hasValue() || self == 'oldSelf'", "OLD.hasValue() || self == 'oldSelf'"),
+            ("oldSelfish == x.oldSelf && !oldSelf", "oldSelfish == x.oldSelf && !OLD"),
+            ("\"a\\\"oldSelf\" + oldSelf", "\"a\\\"oldSelf\" + OLD"),
+        ] {
+            assert_eq!(replace_word(text, "oldSelf", "OLD"), expected);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What form of answer a client accepts.
+
+use super::status::Failure;
+use serde_json::json;
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The objects themselves.
+    Objects,
+    /// Only what and which they are.
+    Metadata,
+    /// Rows and columns, in `v1` or `v1beta1`.
+    Table(&'static str),
+    /// All of discovery in one document.
+    Discovery,
+}
+
+/// The accepted answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// What is sent.
+    pub form: Form,
+    /// Whether it is sent as YAML.
+    pub yaml: bool,
+}
+
+const REFUSED: &str = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
+    application/vnd.kubernetes.protobuf, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+
+/// Chooses the first form in the header that this server can give.
+///
+/// # Errors
+/// There is none.
+pub fn negotiate(header: Option<&str>) -> Result<Accepted, Failure> {
+    let header = header.unwrap_or_default();
+    if header.trim().is_empty() {
+        return Ok(Accepted { form: Form::Objects, yaml: false });
+    }
+    header
+        .split(',')
+        .find_map(accept_one)
+        .ok_or_else(|| Failure::new(406, "NotAcceptable", REFUSED).with_details(json!({})))
+}
+
+fn accept_one(clause: &str) -> Option<Accepted> {
+    let mut parts = clause.split(';').map(str::trim);
+    let yaml = match parts.next()? {
+        "application/json" | "application/*" | "*/*" => false,
+        "application/yaml" => true,
+        _ => return None,
+    };
+    let (mut shape, mut group, mut version) = (None, None, None);
+    for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+        match key {
+            "as" => shape = Some(value),
+            "g" => group = Some(value),
+            "v" => version = Some(value),
+            _ => {}
+        }
+    }
+    let form = match (shape, group, version) {
+        (None, _, _) => Form::Objects,
+        (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Form::Table("v1"),
+        (Some("Table"), Some("meta.k8s.io"), Some("v1beta1")) => Form::Table("v1beta1"),
+        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
+            Form::Metadata
+        }
+        (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => Form::Discovery,
+        _ => return None,
+    };
+    Some(Accepted { form, yaml })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_form_known_is_taken() {
+        let form = |header| negotiate(Some(header)).map(|accepted| accepted.form);
+        assert_eq!(form("application/vnd.kubernetes.protobuf,application/json"), Ok(Form::Objects));
+        assert_eq!(
+            form("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"),
+            Ok(Form::Table("v1"))
+        );
+        assert_eq!(
+            form("application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,*/*"),
+            Ok(Form::Objects)
+        );
+        assert_eq!(form("text/csv").unwrap_err().code, 406);
+        assert!(form("application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList").is_err());
+        assert!(negotiate(Some("application/yaml")).unwrap().yaml);
+    }
+}

@@ -1,0 +1,95 @@
+//! The subresource `scale`: replicas and nothing else.
+
+use serde_json::{Map, Value, json};
+
+use super::metadata::{keep_meta, meta_mut, meta_text};
+use super::patching::{Language, language, patch_value, patched};
+use super::status::Failure;
+use super::{Answer, Call, Payload, UpdateContext, body, typed, update_object};
+use crate::resources::Resource;
+use crate::schema::Schemas;
+use crate::selector::format_selector;
+
+/// `GET`, `PUT` and `PATCH` of a scale.
+pub(crate) fn answer(call: &Call<'_>, verb: &str) -> Result<Answer, Failure> {
+    let mut session = call.core.store.open();
+    let old = call.stored(&session)?;
+    let resource = &call.resource;
+    let scale = scale_of(resource, &old);
+    if verb == "get" {
+        return Ok(Answer::new(200, Payload::Document(scale)));
+    }
+    let options = call.write_options(if verb == "patch" { "PatchOptions" } else { "UpdateOptions" })?;
+    let wanted = if verb == "patch" {
+        let language = language(call)?;
+        if language == Language::Apply {
+            return Err(Failure::new(501, "NotImplemented", "apply of a scale is not simulated"));
+        }
+        patched(language, resource, &scale, &patch_value(call)?)?
+    } else {
+        body::document(call, "Scale")?.to_value()
+    };
+    if let Some(ty) = Schemas::builtin().kind("autoscaling", "v1", "Scale") {
+        typed::refuse_types(&crate::fields::check(ty, &wanted), "v1", "Scale")?;
+    }
+    let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
+    let mut new = Value::clone(&old);
+    set_at(&mut new, &paths(resource).0, replicas.into());
+    let version = meta_text(&wanted, "resourceVersion").to_owned();
+    if !version.is_empty() {
+        meta_mut(&mut new).insert("resourceVersion".to_owned(), version.into());
+    }
+    let context = UpdateContext { options: &options, subresource: "scale", tracked: true };
+    let stored = update_object(call.core, &mut session, resource, &old, new, &context)?;
+    Ok(Answer::new(200, Payload::Document(scale_of(resource, &stored))))
+}
+
+/// Where the wanted replicas, the present ones and the selector are kept.
+fn paths(resource: &Resource) -> (String, String, Option<String>) {
+    match resource.custom.as_ref().and_then(|custom| custom.scale.as_ref()) {
+        Some(scale) => scale.clone(),
+        None => ("spec.replicas".to_owned(), "status.replicas".to_owned(), None),
+    }
+}
+
+fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(object, |place, part| place.get(part))
+}
+
+fn set_at(object: &mut Value, path: &str, value: Value) {
+    let mut place = object;
+    for part in path.split('.') {
+        if !place.is_object() {
+            *place = Value::Object(Map::new());
+        }
+        place = &mut place[part];
+    }
+    *place = value;
+}
+
+fn scale_of(resource: &Resource, object: &Value) -> Value {
+    let (wanted, present, selector_path) = paths(resource);
+    let mut scale = json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {}});
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        keep_meta(&mut scale, object, field);
+    }
+    let number = |path: &str| at(object, path).and_then(Value::as_i64).unwrap_or(0);
+    scale["spec"] = match number(&wanted) {
+        0 => json!({}),
+        replicas => json!({"replicas": replicas}),
+    };
+    let selector = match selector_path {
+        Some(path) => at(object, &path).and_then(Value::as_str).unwrap_or_default().to_owned(),
+        None if resource.custom.is_some() => String::new(),
+        // A replication controller selects by plain labels.
+        None if resource.is("", "replicationcontrollers") => {
+            format_selector(Some(&json!({"matchLabels": object["spec"]["selector"]})))
+        }
+        None => format_selector(object["spec"].get("selector")),
+    };
+    scale["status"] = json!({"replicas": number(&present)});
+    if !selector.is_empty() {
+        scale["status"]["selector"] = selector.into();
+    }
+    scale
+}

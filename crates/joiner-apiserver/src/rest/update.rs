@@ -1,0 +1,240 @@
+//! Update: the whole object, or one side of it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::metadata::{
+    generation, has_finalizers, is_deleting, keep_field, keep_meta, meta, meta_text, set_meta,
+};
+use super::options::WriteOptions;
+use super::status::{Cause, Failure};
+use super::{Answer, Call, Core, body, create, definitions, render, typed};
+use crate::resources::Resource;
+use crate::store::Session;
+use crate::{admission, validation};
+
+/// `PUT` of an object, its status or another subresource of the same kind.
+pub(crate) fn put(call: &Call<'_>) -> Result<Answer, Failure> {
+    let options = call.write_options("UpdateOptions")?;
+    let decoded = body::decode(call, options.validation)?;
+    let mut object = decoded.object;
+    check_place(call, &mut object)?;
+    let mut session = call.core.store.open();
+    let old = session.get(&call.resource.stored_as, &call.namespace, &call.name);
+    let subresource = call.subresource.as_deref().unwrap_or_default();
+    let (code, stored) = match old {
+        None if call.resource.created_by_update() && subresource.is_empty() => {
+            set_meta(&mut object, "resourceVersion", None);
+            let new = create::create_object(
+                call.core,
+                &mut session,
+                &call.resource,
+                &call.namespace,
+                object,
+                &options,
+                true,
+            )?;
+            (201, new)
+        }
+        None => return Err(Failure::not_found(&call.resource, &call.name)),
+        Some(old) => {
+            if call.resource.custom.is_some() && meta_text(&object, "resourceVersion").is_empty() {
+                let value = Value::from(0);
+                let cause =
+                    Cause::invalid("metadata.resourceVersion", &value, "must be specified for an update");
+                return Err(Failure::invalid(
+                    &call.resource.group,
+                    &call.resource.kind,
+                    &call.name,
+                    &[cause],
+                ));
+            }
+            let context = UpdateContext { options: &options, subresource, tracked: true };
+            (200, update_object(call.core, &mut session, &call.resource, &old, object, &context)?)
+        }
+    };
+    call.core.settle(&mut session);
+    let mut answer = render::object(call, code, &stored);
+    answer.warnings = decoded.warnings;
+    Ok(answer)
+}
+
+/// The name and namespace in the body must be those of the path.
+pub(crate) fn check_place(call: &Call<'_>, object: &mut Value) -> Result<(), Failure> {
+    let name = meta_text(object, "name");
+    if name.is_empty() && call.resource.custom.is_none() && call.incoming.method == http::Method::PUT {
+        return Err(Failure::bad_request("name must be provided"));
+    }
+    if !name.is_empty() && name != call.name {
+        let message =
+            format!("the name of the object ({name}) does not match the name on the URL ({})", call.name);
+        return Err(Failure::bad_request(message));
+    }
+    let namespace = meta_text(object, "namespace");
+    if !namespace.is_empty() && namespace != call.namespace {
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Failure::bad_request(message));
+    }
+    set_meta(object, "name", Some(call.name.clone().into()));
+    set_meta(object, "namespace", call.resource.namespaced.then(|| call.namespace.clone().into()));
+    Ok(())
+}
+
+/// How an update is meant.
+pub(crate) struct UpdateContext<'a> {
+    pub options: &'a WriteOptions,
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+    /// The fields go to the manager as those of an update; an apply has tracked them itself.
+    pub tracked: bool,
+}
+
+/// Replaces an object, or removes it when nothing holds it any more. Returns what the client is to see.
+pub(crate) fn update_object(
+    core: &Core,
+    session: &mut Session<'_>,
+    resource: &Arc<Resource>,
+    old: &Value,
+    mut new: Value,
+    context: &UpdateContext<'_>,
+) -> Result<Arc<Value>, Failure> {
+    let name = meta_text(old, "name").to_owned();
+    let namespace = meta_text(old, "namespace").to_owned();
+    check_identity(resource, &name, &namespace, old, &new)?;
+    let fields = [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "generateName",
+    ];
+    for field in fields {
+        if field == "generateName" && meta(&new).is_some_and(|metadata| metadata.contains_key(field)) {
+            continue;
+        }
+        keep_meta(&mut new, old, field);
+    }
+    keep_meta(&mut new, old, "resourceVersion");
+    new = merge_sides(resource, old, new, context.subresource);
+    typed::default(resource, &mut new);
+    admission::on_update(resource, old, &mut new, context.subresource);
+    if resource.has_generation() && context.subresource != "status" && wanted_changed(resource, old, &new) {
+        set_meta(&mut new, "generation", Some((generation(old) + 1).into()));
+    }
+    if context.tracked {
+        typed::track(resource, Some(old), &mut new, context.options, context.subresource, &core.now());
+    }
+    let causes = validation::on_update(resource, old, &new, context.subresource);
+    if !causes.is_empty() {
+        return Err(Failure::invalid(&resource.group, &resource.kind, &name, &causes));
+    }
+    if new == *old {
+        return Ok(Arc::new(new));
+    }
+    if context.options.dry_run {
+        return Ok(Arc::new(new));
+    }
+    if nothing_holds(resource, &new) {
+        let gone = session.remove(&resource.stored_as, &namespace, &name);
+        let version = gone.as_ref().map(|gone| meta_text(gone, "resourceVersion").to_owned());
+        set_meta(&mut new, "resourceVersion", version.map(Value::from));
+        definitions::after_removal(core, session, resource, &new);
+        return Ok(Arc::new(new));
+    }
+    let stored = session.put(&resource.stored_as, &namespace, &name, new);
+    definitions::after_write(core, session, resource, &stored);
+    Ok(stored)
+}
+
+fn check_identity(
+    resource: &Resource,
+    name: &str,
+    namespace: &str,
+    old: &Value,
+    new: &Value,
+) -> Result<(), Failure> {
+    let (uid, new_uid) = (meta_text(old, "uid"), meta_text(new, "uid"));
+    if !new_uid.is_empty() && new_uid != uid {
+        let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let message = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{}/{place}{name}, ResourceVersion: 0, AdditionalErrorMsg: \
+             Precondition failed: UID in precondition: {new_uid}, UID in object meta: {uid}",
+            resource.plural
+        );
+        return Err(Failure::conflict(resource, name, &message));
+    }
+    let version = meta_text(new, "resourceVersion");
+    if !version.is_empty() && version != meta_text(old, "resourceVersion") {
+        return Err(Failure::modified(resource, name));
+    }
+    Ok(())
+}
+
+/// The object keeps its status, the status keeps its object.
+fn merge_sides(resource: &Resource, old: &Value, mut new: Value, subresource: &str) -> Value {
+    match subresource {
+        "status" => {
+            let mut merged = old.clone();
+            // Nodes and pods are written by their agents through the status, labels included.
+            let takes_metadata = resource.is("", "nodes") || resource.is("", "pods");
+            if takes_metadata {
+                for field in ["labels", "annotations"] {
+                    keep_meta(&mut merged, &new, field);
+                }
+            }
+            keep_meta(&mut merged, &new, "managedFields");
+            keep_field(&mut merged, &new, "status");
+            merged
+        }
+        _ => {
+            if resource.has_status() {
+                keep_field(&mut new, old, "status");
+            }
+            new
+        }
+    }
+}
+
+/// Whether what is wanted differs, which moves the generation.
+fn wanted_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
+    if resource.has_status()
+        && (resource.custom.is_none() || new.get("spec").is_some() || old.get("spec").is_some())
+    {
+        if old.get("spec") != new.get("spec") {
+            return true;
+        }
+        let annotations =
+            |object: &Value| meta(object).and_then(|metadata| metadata.get("annotations")).cloned();
+        if resource.custom.is_none() {
+            return resource.is("apps", "deployments") && annotations(old) != annotations(new);
+        }
+    }
+    let outside = |object: &Value| -> Value {
+        let mut object = object.clone();
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("metadata");
+            if resource.has_status() {
+                fields.remove("status");
+            }
+        }
+        object
+    };
+    outside(old) != outside(new)
+}
+
+/// Whether a deleted object has lost its last hold.
+fn nothing_holds(resource: &Resource, object: &Value) -> bool {
+    if !is_deleting(object) || has_finalizers(object) {
+        return false;
+    }
+    if resource.is("", "namespaces") {
+        return object["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+    }
+    meta(object)
+        .and_then(|metadata| metadata.get("deletionGracePeriodSeconds"))
+        .and_then(Value::as_i64)
+        .unwrap_or(0)
+        == 0
+}

@@ -1,0 +1,592 @@
+//! The versioned store: every object of the cluster, and the recent past of each resource.
+//!
+//! One counter gives every write its revision. Each resource has an ordered map from key to object and a ring of its latest
+//! changes. The ring serves two readers: watches, which are nothing but a position in it, and lists at an older revision, which
+//! undo the changes made since.
+//!
+//! A watch holds no queue of its own. A reader that never reads costs nothing; when the ring has moved past its position it is
+//! told that its revision has expired, as a real server tells a client that fell behind.
+//!
+//! A store may be kept in a folder. Then nothing is shown to a watch, and no request is answered, before it is on disk.
+
+mod data_file;
+mod journal;
+mod owners;
+mod seal;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::Value;
+use tokio::sync::watch as signal;
+
+pub use data_file::DataError;
+use data_file::{DataFile, Entry};
+use journal::{Journal, Progress};
+pub use owners::Location;
+use owners::Owners;
+pub use watch::{Watch, WatchBatch};
+
+/// The name under which a resource is stored: its group and plural name. All versions of a resource share one place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ResourceName {
+    /// The API group, empty for the core group.
+    pub group: Arc<str>,
+    /// The plural name, `pods`.
+    pub plural: Arc<str>,
+}
+
+impl ResourceName {
+    /// Names a resource.
+    pub fn new(group: &str, plural: &str) -> Self {
+        Self { group: group.into(), plural: plural.into() }
+    }
+}
+
+/// Objects with their keys, in order.
+pub type Listed = Vec<(Arc<str>, Arc<Value>)>;
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It was created.
+    Added,
+    /// It was replaced by another state of itself.
+    Modified,
+    /// It was removed.
+    Deleted,
+}
+
+/// One entry of a resource's history.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The revision of the write.
+    pub revision: u64,
+    /// What happened.
+    pub kind: ChangeKind,
+    /// Where the object is kept, see [`object_key`].
+    pub key: Arc<str>,
+    /// The object after the change; for a deletion the last state, carrying the revision of the deletion.
+    pub object: Arc<Value>,
+    /// The object before the change, nothing for a creation.
+    pub previous: Option<Arc<Value>>,
+    /// What watches send of it.
+    pub(crate) lines: Lines,
+}
+
+/// The change as a line of a watch, written when the first watch needs it and shared by all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lines {
+    pub added: OnceLock<Bytes>,
+    pub modified: OnceLock<Bytes>,
+    pub deleted: OnceLock<Bytes>,
+}
+
+/// The revision asked for is no longer in the history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expired {
+    /// The oldest revision that can still be asked for.
+    pub oldest: u64,
+}
+
+#[derive(Debug)]
+struct Table {
+    objects: BTreeMap<Arc<str>, Arc<Value>>,
+    history: VecDeque<Arc<Change>>,
+    /// Changes up to and including this revision are forgotten.
+    forgotten: u64,
+    moved: signal::Sender<u64>,
+}
+
+impl Table {
+    fn new(forgotten: u64) -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            history: VecDeque::new(),
+            forgotten,
+            moved: signal::Sender::new(forgotten),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    revision: u64,
+    /// Resources nobody has written to yet begin with this as their forgotten past.
+    epoch: u64,
+    history_limit: usize,
+    tables: BTreeMap<ResourceName, Table>,
+    owners: Owners,
+    /// Changes that the garbage collector has not looked at; kept only when there is one.
+    unsettled: Option<Vec<(ResourceName, Arc<Change>)>>,
+    /// Whether the store is kept on disk.
+    kept: bool,
+    /// The way there, once it is open.
+    journal: Option<Journal>,
+    /// What the open session has to write down.
+    unsaved: Vec<Entry>,
+    /// With a journal: watches are shown changes up to this revision.
+    shown: u64,
+}
+
+impl Inner {
+    fn new(history_limit: usize, revision: u64, epoch: u64) -> Self {
+        Self {
+            revision,
+            epoch,
+            history_limit: history_limit.max(1),
+            tables: BTreeMap::new(),
+            owners: Owners::default(),
+            unsettled: None,
+            kept: false,
+            journal: None,
+            unsaved: Vec::new(),
+            shown: revision,
+        }
+    }
+
+    /// Watches may see everything up to this revision.
+    fn visible(&self) -> u64 {
+        if self.kept { self.shown } else { self.revision }
+    }
+
+    /// Lets watches see what has become safe.
+    fn show(&mut self, revision: u64, moved: BTreeSet<&ResourceName>) {
+        self.shown = revision;
+        for resource in moved {
+            self.table(resource).moved.send_replace(revision);
+        }
+    }
+
+    /// Writes a change into the indexes and the history.
+    fn record(&mut self, resource: &ResourceName, change: Arc<Change>) {
+        self.owners.follow(resource, &change);
+        let limit = self.history_limit;
+        let table = self.table(resource);
+        table.history.push_back(change);
+        let mut forgotten = Vec::new();
+        while table.history.len() > limit {
+            if let Some(oldest) = table.history.pop_front() {
+                table.forgotten = oldest.revision;
+                forgotten.push(oldest);
+            }
+        }
+        if self.kept {
+            self.unsaved
+                .extend(forgotten.into_iter().map(|change| Entry::Forgotten(resource.clone(), change)));
+        }
+    }
+
+    /// Hands what has changed to the journal.
+    fn flush(&mut self) {
+        if !self.unsaved.is_empty()
+            && let Some(journal) = &self.journal
+        {
+            journal.write(std::mem::take(&mut self.unsaved), self.revision);
+        }
+    }
+
+    fn table(&mut self, resource: &ResourceName) -> &mut Table {
+        let epoch = self.epoch;
+        self.tables.entry(resource.clone()).or_insert_with(|| Table::new(epoch))
+    }
+}
+
+/// The store. Clones share the same content.
+#[derive(Clone, Debug)]
+pub struct Store {
+    inner: Arc<Mutex<Inner>>,
+    /// How far the disk has come, if the store is kept there.
+    progress: Option<signal::Receiver<Progress>>,
+}
+
+impl Store {
+    /// An empty store that remembers `history_limit` changes per resource.
+    pub fn new(history_limit: usize) -> Self {
+        Self { inner: Arc::new(Mutex::new(Inner::new(history_limit, 1, 1))), progress: None }
+    }
+
+    /// The store that is kept in a folder, and whether it was there before. A new one is empty.
+    ///
+    /// # Errors
+    /// The folder cannot be used: somebody else does, or what is in it cannot be read.
+    pub fn in_folder(folder: &Path, history_limit: usize) -> Result<(Self, bool), DataError> {
+        let (file, content) = DataFile::open(folder)?;
+        let known = content.is_some();
+        let mut inner = Inner::new(history_limit, 1, 1);
+        inner.kept = true;
+        if let Some(content) = content {
+            inner.revision = content.revision;
+            inner.epoch = content.epoch;
+            for (resource, revision) in content.forgotten {
+                inner.table(&resource).forgotten = revision;
+            }
+            for (resource, key, object) in content.objects {
+                let object = Arc::new(object);
+                let change = Change {
+                    revision: inner.epoch,
+                    kind: ChangeKind::Added,
+                    key: key.clone(),
+                    object: object.clone(),
+                    previous: None,
+                    lines: Lines::default(),
+                };
+                inner.owners.follow(&resource, &change);
+                inner.table(&resource).objects.insert(key, object);
+            }
+            for logged in content.changes {
+                let data_file::LoggedChange { revision, kind, resource, key, object } = logged;
+                let object = Arc::new(object);
+                let objects = &mut inner.table(&resource).objects;
+                let previous = match kind {
+                    ChangeKind::Deleted => objects.remove(&key),
+                    _ => objects.insert(key.clone(), object.clone()),
+                };
+                let change = Change { revision, kind, key, object, previous, lines: Lines::default() };
+                inner.record(&resource, Arc::new(change));
+            }
+            inner.shown = inner.revision;
+            let revision = inner.revision;
+            for table in inner.tables.values_mut() {
+                table.moved.send_replace(revision);
+            }
+        }
+        let revision = inner.revision;
+        let inner = Arc::new(Mutex::new(inner));
+        let (journal, progress) = Journal::start(file, Arc::downgrade(&inner), revision)
+            .map_err(|error| DataError::Unusable { path: folder.to_owned(), detail: error.to_string() })?;
+        {
+            // A shorter history than last time has forgotten changes already.
+            let mut inner = inner.lock();
+            inner.journal = Some(journal);
+            inner.flush();
+        }
+        Ok((Self { inner, progress: Some(progress) }, known))
+    }
+
+    /// Waits until everything written so far is safe. Without a folder nothing ever is, and nobody waits.
+    ///
+    /// # Errors
+    /// The disk does not take it; the text says why.
+    pub async fn saved(&self) -> Result<(), Arc<str>> {
+        let Some(progress) = &self.progress else { return Ok(()) };
+        let revision = self.inner.lock().revision;
+        let mut progress = progress.clone();
+        let reached = progress
+            .wait_for(|progress| progress.saved >= revision || progress.failed.is_some())
+            .await
+            .map(|progress| progress.clone())
+            .map_err(|_| Arc::<str>::from("the data file is closed"))?;
+        match reached.failed {
+            Some(reason) if reached.saved < revision => Err(reason),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes everything down and closes the file, if there is one. Later writes are refused.
+    pub fn close(&self) {
+        let journal = self.inner.lock().journal.clone();
+        if let Some(journal) = journal {
+            journal.close();
+        }
+    }
+
+    /// Opens the store for reading and writing. All other users wait: hold it for one request, never across an await.
+    pub fn open(&self) -> Session<'_> {
+        Session { inner: self.inner.lock() }
+    }
+
+    /// Keeps changes for a garbage collector until it takes them.
+    pub fn keep_unsettled(&self) {
+        self.inner.lock().unsettled.get_or_insert_default();
+    }
+
+    /// Forgets all history so far: watches can begin only at the present revision or later.
+    pub fn forget_history(&self) {
+        let mut inner = self.inner.lock();
+        let revision = inner.revision;
+        inner.epoch = revision;
+        for table in inner.tables.values_mut() {
+            table.history.clear();
+            table.forgotten = revision;
+        }
+        if inner.kept {
+            inner.unsaved.push(Entry::AllForgotten(revision));
+            inner.flush();
+        }
+    }
+}
+
+/// Exclusive use of the store: what one request does is seen by others as one step.
+#[derive(Debug)]
+pub struct Session<'a> {
+    inner: MutexGuard<'a, Inner>,
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.inner.flush();
+    }
+}
+
+impl Session<'_> {
+    /// The revision of the latest write.
+    pub fn revision(&self) -> u64 {
+        self.inner.revision
+    }
+
+    /// One object.
+    pub fn get(&self, resource: &ResourceName, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let table = self.inner.tables.get(resource)?;
+        table.objects.get(object_key(namespace, name).as_str()).cloned()
+    }
+
+    /// All objects of a resource in a namespace, or everywhere, in the order of their keys, beginning after the key `after`.
+    pub fn list(&self, resource: &ResourceName, namespace: Option<&str>, after: Option<&str>) -> Listed {
+        match self.inner.tables.get(resource) {
+            Some(table) => within(&table.objects, namespace, after),
+            None => Vec::new(),
+        }
+    }
+
+    /// As [`Session::list`], with the objects as they were at an older revision.
+    ///
+    /// # Errors
+    /// The history does not reach back to that revision.
+    pub fn list_at(
+        &self,
+        resource: &ResourceName,
+        namespace: Option<&str>,
+        after: Option<&str>,
+        revision: u64,
+    ) -> Result<Listed, Expired> {
+        let Some(table) = self.inner.tables.get(resource) else {
+            return if revision < self.inner.epoch {
+                Err(Expired { oldest: self.inner.epoch })
+            } else {
+                Ok(Vec::new())
+            };
+        };
+        if revision < table.forgotten {
+            return Err(Expired { oldest: table.forgotten });
+        }
+        let mut then = table.objects.clone();
+        for change in table.history.iter().rev().take_while(|change| change.revision > revision) {
+            match &change.previous {
+                Some(previous) => then.insert(change.key.clone(), previous.clone()),
+                None => then.remove(&change.key),
+            };
+        }
+        Ok(within(&then, namespace, after))
+    }
+
+    /// Writes an object, new or not, and returns it with its new revision in place.
+    pub fn put(
+        &mut self,
+        resource: &ResourceName,
+        namespace: &str,
+        name: &str,
+        mut object: Value,
+    ) -> Arc<Value> {
+        let revision = self.next_revision();
+        stamp(&mut object, revision);
+        let object = Arc::new(object);
+        let key: Arc<str> = object_key(namespace, name).into();
+        let previous = self.inner.table(resource).objects.insert(key.clone(), object.clone());
+        let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+        self.remember(
+            resource,
+            Change { revision, kind, key, object: object.clone(), previous, lines: Lines::default() },
+        );
+        object
+    }
+
+    /// Removes an object and returns its last state with the revision of the removal.
+    pub fn remove(&mut self, resource: &ResourceName, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let key: Arc<str> = object_key(namespace, name).into();
+        let previous = self.inner.tables.get_mut(resource)?.objects.remove(&key)?;
+        let revision = self.next_revision();
+        let mut last = Value::clone(&previous);
+        stamp(&mut last, revision);
+        let object = Arc::new(last);
+        let change = Change {
+            revision,
+            kind: ChangeKind::Deleted,
+            key,
+            object: object.clone(),
+            previous: Some(previous),
+            lines: Lines::default(),
+        };
+        self.remember(resource, change);
+        Some(object)
+    }
+
+    /// The names of all resources that hold objects.
+    pub fn resources(&self) -> Vec<ResourceName> {
+        self.inner
+            .tables
+            .iter()
+            .filter(|(_, table)| !table.objects.is_empty())
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    /// Where the object with a uid is.
+    pub fn locate(&self, uid: &str) -> Option<Location> {
+        self.inner.owners.locate(uid)
+    }
+
+    /// Where the objects are that name a uid as their owner.
+    pub fn dependents(&self, uid: &str) -> Vec<Location> {
+        self.inner.owners.dependents(uid)
+    }
+
+    /// The object at a location.
+    pub fn at(&self, location: &Location) -> Option<Arc<Value>> {
+        self.inner.tables.get(&location.resource)?.objects.get(&location.key).cloned()
+    }
+
+    /// The changes since the garbage collector last asked.
+    pub fn take_unsettled(&mut self) -> Vec<(ResourceName, Arc<Change>)> {
+        self.inner.unsettled.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Begins a watch of the changes after `revision`.
+    ///
+    /// # Errors
+    /// The history does not reach back to that revision.
+    pub fn watch(&mut self, store: &Store, resource: &ResourceName, revision: u64) -> Result<Watch, Expired> {
+        let table = self.inner.table(resource);
+        if revision < table.forgotten {
+            return Err(Expired { oldest: table.forgotten });
+        }
+        Ok(Watch::new(store.clone(), resource.clone(), revision, table.moved.subscribe()))
+    }
+
+    fn next_revision(&mut self) -> u64 {
+        self.inner.revision += 1;
+        self.inner.revision
+    }
+
+    fn remember(&mut self, resource: &ResourceName, change: Change) {
+        let revision = change.revision;
+        let change = Arc::new(change);
+        if let Some(unsettled) = &mut self.inner.unsettled {
+            unsettled.push((resource.clone(), change.clone()));
+        }
+        if self.inner.kept {
+            self.inner.unsaved.push(Entry::Happened(resource.clone(), change.clone()));
+            self.inner.record(resource, change);
+        } else {
+            self.inner.record(resource, change);
+            self.inner.table(resource).moved.send_replace(revision);
+        }
+    }
+
+    fn changes_after(
+        &self,
+        resource: &ResourceName,
+        revision: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Change>>, Expired> {
+        let Some(table) = self.inner.tables.get(resource) else { return Ok(Vec::new()) };
+        if revision < table.forgotten {
+            return Err(Expired { oldest: table.forgotten });
+        }
+        let visible = self.inner.visible();
+        let start = table.history.partition_point(|change| change.revision <= revision);
+        let new = table.history.iter().skip(start).take_while(|change| change.revision <= visible);
+        Ok(new.take(limit).cloned().collect())
+    }
+}
+
+/// The key of an object: `namespace/name`, or the name alone without a namespace. Its bytes give the order of lists.
+pub fn object_key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+fn within(objects: &BTreeMap<Arc<str>, Arc<Value>>, namespace: Option<&str>, after: Option<&str>) -> Listed {
+    let prefix = namespace.map(|namespace| format!("{namespace}/"));
+    let start = match (&prefix, after) {
+        (_, Some(after)) => Bound::Excluded(after),
+        (Some(prefix), None) => Bound::Included(prefix.as_str()),
+        (None, None) => Bound::Unbounded,
+    };
+    objects
+        .range::<str, _>((start, Bound::Unbounded))
+        .take_while(|(key, _)| prefix.as_deref().is_none_or(|prefix| key.starts_with(prefix)))
+        .map(|(key, object)| (key.clone(), object.clone()))
+        .collect()
+}
+
+fn stamp(object: &mut Value, revision: u64) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("resourceVersion".to_owned(), Value::String(revision.to_string()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(name: &str, value: u64) -> Value {
+        json!({"metadata": {"name": name}, "value": value})
+    }
+
+    fn names(list: &[(Arc<str>, Arc<Value>)]) -> Vec<&str> {
+        list.iter().map(|(key, _)| &**key).collect()
+    }
+
+    #[test]
+    fn revisions_rise_over_all_resources() {
+        let store = Store::new(10);
+        let mut session = store.open();
+        let pods = ResourceName::new("", "pods");
+        let nodes = ResourceName::new("", "nodes");
+        let first = session.put(&pods, "a", "x", object("x", 1));
+        let second = session.put(&nodes, "", "n", object("n", 1));
+        assert_eq!(first["metadata"]["resourceVersion"], "2");
+        assert_eq!(second["metadata"]["resourceVersion"], "3");
+        let gone = session.remove(&pods, "a", "x").unwrap();
+        assert_eq!(gone["metadata"]["resourceVersion"], "4");
+        assert!(session.remove(&pods, "a", "x").is_none());
+        assert_eq!(session.revision(), 4);
+    }
+
+    #[test]
+    fn lists_are_ordered_by_the_bytes_of_the_key() {
+        let store = Store::new(10);
+        let mut session = store.open();
+        let pods = ResourceName::new("", "pods");
+        for (namespace, name) in [("a", "z"), ("a-b", "x"), ("a", "b"), ("ab", "q")] {
+            session.put(&pods, namespace, name, object(name, 1));
+        }
+        assert_eq!(names(&session.list(&pods, None, None)), ["a-b/x", "a/b", "a/z", "ab/q"]);
+        assert_eq!(names(&session.list(&pods, Some("a"), None)), ["a/b", "a/z"]);
+        assert_eq!(names(&session.list(&pods, Some("a"), Some("a/b"))), ["a/z"]);
+    }
+
+    #[test]
+    fn an_older_revision_can_be_listed_while_the_history_holds_it() {
+        let store = Store::new(3);
+        let mut session = store.open();
+        let maps = ResourceName::new("", "configmaps");
+        session.put(&maps, "a", "x", object("x", 1));
+        session.put(&maps, "a", "y", object("y", 1));
+        let then = session.revision();
+        session.put(&maps, "a", "x", object("x", 2));
+        session.remove(&maps, "a", "y");
+        session.put(&maps, "a", "z", object("z", 1));
+        let old = session.list_at(&maps, Some("a"), None, then).unwrap();
+        assert_eq!(names(&old), ["a/x", "a/y"]);
+        assert_eq!(old[0].1["value"], 1);
+        session.put(&maps, "a", "z", object("z", 2));
+        assert_eq!(session.list_at(&maps, Some("a"), None, then).unwrap_err(), Expired { oldest: then + 1 });
+    }
+}

@@ -1,0 +1,143 @@
+//! Requests that are refused: each with its status, its reason and its words.
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use joiner_apiserver::service::ApiServer;
+use serde_json::{Value, json};
+
+struct Asked<'a> {
+    method: Method,
+    path: &'a str,
+    headers: &'a [(&'a str, &'a str)],
+    body: Vec<u8>,
+}
+
+async fn ask(server: &ApiServer, asked: Asked<'_>) -> (u16, Value) {
+    let mut request = Request::builder().method(asked.method).uri(format!("http://localhost{}", asked.path));
+    for (name, value) in asked.headers {
+        request = request.header(*name, *value);
+    }
+    let answer = server.answer(request.body(Full::new(Bytes::from(asked.body))).unwrap()).await;
+    let code = answer.status().as_u16();
+    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    let value = serde_json::from_slice(&bytes)
+        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+    (code, value)
+}
+
+async fn refused(
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Vec<u8>>,
+) -> (u16, String, String) {
+    let (code, answer) = ask(&super::server(), Asked { method, path, headers, body: body.into() }).await;
+    let text = |field: &str| answer[field].as_str().unwrap_or_default().to_owned();
+    let message = if answer.is_string() { answer.as_str().unwrap().to_owned() } else { text("message") };
+    (code, text("reason"), message)
+}
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
+
+#[tokio::test]
+async fn bodies_that_make_no_sense() {
+    let cases: [(&str, &str, &str); 8] = [
+        ("{", "couldn't get version/kind; json parse error: unexpected end of JSON input", "BadRequest"),
+        ("", "couldn't get version/kind; json parse error: unexpected end of JSON input", "BadRequest"),
+        ("[]", "json", "BadRequest"),
+        ("null", "", ""),
+        (
+            r#"{"kind": "Pod", "apiVersion": "v1"}"#,
+            "Pod in version \"v1\" cannot be handled as a ConfigMap",
+            "BadRequest",
+        ),
+        (r#"{"kind": "Nonsense", "apiVersion": "v1"}"#, "no kind \"Nonsense\" is registered", "BadRequest"),
+        (r#"{"metadata": {"name": 3}}"#, "cannot unmarshal number into Go struct field", "BadRequest"),
+        (r#"{"metadata": {"name": "Upper"}}"#, "a lowercase RFC 1123 subdomain", "Invalid"),
+    ];
+    for (body, words, reason) in cases {
+        let (code, found, message) = refused(Method::POST, MAPS, JSON, body).await;
+        assert!((400..500).contains(&code), "{body}: {code} {message}");
+        assert!(message.contains(words), "{body}: {message}");
+        assert!(reason.is_empty() || found == reason, "{body}: {found} {message}");
+    }
+}
+
+#[tokio::test]
+async fn types_that_are_not_spoken() {
+    let refuse = |kind: &'static str| async move {
+        refused(Method::POST, MAPS, &[("content-type", kind)], r#"{"metadata": {"name": "a"}}"#).await
+    };
+    for kind in ["text/plain", "application/cbor", "nonsense"] {
+        let (code, reason, message) = refuse(kind).await;
+        assert_eq!((code, reason.as_str()), (415, "UnsupportedMediaType"), "{kind}");
+        assert_eq!(
+            message,
+            "the body of the request was in an unknown format - accepted media types include: application/json, \
+             application/yaml, application/vnd.kubernetes.protobuf"
+        );
+    }
+    let (code, reason, message) =
+        refused(Method::PATCH, &format!("{MAPS}/a"), &[("content-type", "text/plain")], "{}").await;
+    assert_eq!((code, reason.as_str()), (415, "UnsupportedMediaType"), "{message}");
+    for accepted in ["text/html", "application/vnd.kubernetes.protobuf", "application/cbor"] {
+        let (code, reason, message) = refused(Method::GET, MAPS, &[("accept", accepted)], "").await;
+        assert_eq!((code, reason.as_str()), (406, "NotAcceptable"), "{accepted}");
+        assert!(message.contains("application/json"), "{message}");
+    }
+    let both = &[("accept", "application/vnd.kubernetes.protobuf,application/json")];
+    assert_eq!(refused(Method::GET, MAPS, both, "").await.0, 200);
+}
+
+#[tokio::test]
+async fn bodies_that_are_too_long() {
+    let body = |length: usize| {
+        let text = "x".repeat(length);
+        json!({"metadata": {"name": "big"}, "data": {"text": text}}).to_string()
+    };
+    let (code, reason, message) = refused(Method::POST, MAPS, JSON, body(3 * 1024 * 1024)).await;
+    assert_eq!((code, reason.as_str()), (413, "RequestEntityTooLarge"));
+    assert_eq!(message, "Request entity too large: limit is 3145728");
+    // A little under the limit of requests there is one of config maps.
+    let (code, _, message) = refused(Method::POST, MAPS, JSON, body(1_000_000)).await;
+    assert_eq!(code, 201, "{message}");
+}
+
+#[tokio::test]
+async fn selectors_that_make_no_sense() {
+    for (query, words) in [
+        ("labelSelector=a%20in", "found '', expected: '('"),
+        ("labelSelector=-bad%3Dx", "Invalid value"),
+        ("fieldSelector=spec.nodeName%3Dx", "\"spec.nodeName\" is not a known field selector"),
+        ("fieldSelector=metadata.name", "invalid selector"),
+        ("limit=many", "strconv.ParseInt: parsing \"many\": invalid syntax"),
+        ("resourceVersion=new", "strconv.ParseUint: parsing \"new\": invalid syntax"),
+        ("continue=%2A", "continue key is not valid"),
+    ] {
+        let (code, reason, message) = refused(Method::GET, &format!("{MAPS}?{query}"), &[], "").await;
+        assert_eq!((code, reason.as_str()), (400, "BadRequest"), "{query}: {message}");
+        assert!(message.contains(words), "{query}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn paths_that_lead_nowhere() {
+    let not_found = "the server could not find the requested resource";
+    for (method, path, code, words) in [
+        (Method::GET, "/api/v1/nonsense", 404, not_found),
+        (Method::GET, "/apis/apps/v1/namespaces/default/nonsense", 404, not_found),
+        (Method::GET, "/apis/nobody.io/v1/things", 404, "404 page not found"),
+        (Method::GET, "/somewhere", 404, "404 page not found"),
+        (Method::GET, "/api/v1/namespaces/default/configmaps/none", 404, "configmaps \"none\" not found"),
+        (Method::HEAD, MAPS, 405, ""),
+        (Method::PUT, MAPS, 405, "the server does not allow this method on the requested resource"),
+        (Method::POST, "/api/v1/namespaces/default/configmaps/none", 405, "does not allow this method"),
+        (Method::GET, "/api/v1/namespaces/%FF%00/configmaps/..%2f..", 404, ""),
+    ] {
+        let (found, _, message) = refused(method.clone(), path, &[], "").await;
+        assert_eq!(found, code, "{method} {path}: {message}");
+        assert!(message.contains(words), "{method} {path}: {message}");
+    }
+}

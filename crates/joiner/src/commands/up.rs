@@ -1,0 +1,128 @@
+//! `up`: a Kubernetes API on this machine, without a cluster behind it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+use jiff::Timestamp;
+use joiner_apiserver::VERSION;
+use joiner_apiserver::credentials::{Credentials, write_private};
+use joiner_apiserver::serve::Endpoint;
+use joiner_apiserver::service::{ApiServer, Settings};
+
+use crate::{FINE, Streams};
+
+/// Arguments of `up`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Objects can be created, changed, watched and deleted as on a real cluster, with the definitions of joiner installed. Nothing runs: there
+is no scheduler, and no controller but the garbage collector. Nothing is kept after the end, unless there is a folder for it.
+
+Examples:
+  joiner up --api-only --kubeconfig joiner.kubeconfig &
+  kubectl --kubeconfig joiner.kubeconfig apply -f examples/inflate.yaml
+
+  # The same objects, versions and token at the next start:
+  joiner up --api-only --data-dir ~/joiner-data --port 6443")]
+pub struct UpArgs {
+    /// Serve the API and nothing else, the one thing `up` can do so far.
+    #[arg(long, required = true)]
+    pub api_only: bool,
+    /// Where to write the file that lets clients in; it is overwritten.
+    #[arg(long, value_name = "FILE", default_value = "joiner.kubeconfig")]
+    pub kubeconfig: PathBuf,
+    /// The port; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+    /// The address to listen on. Any but a loopback address lets other machines in, if they have the token.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    pub listen: IpAddr,
+    /// Keep all objects in this folder, and go on with those that are there. It is made if it does not exist.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// Serves until interrupted.
+pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(arguments, streams))?;
+    // Watches still open are of no interest any more.
+    runtime.shutdown_background();
+    Ok(FINE)
+}
+
+async fn serve(arguments: &UpArgs, streams: &mut Streams<'_>) -> anyhow::Result<()> {
+    // Spawned, so that the handler is set before anybody is told that the server is up.
+    let signal = tokio::spawn(told_to_end());
+    let interrupted = async {
+        // Without a handler nobody could ask the process to end, so it ends at once.
+        let _ = signal.await;
+    };
+    let folder = arguments.data_dir.as_deref();
+    // Uids are as different from those of another start as they are on a real cluster.
+    let settings = Settings { seed: rand_seed(), usage: true, ..Settings::default() };
+    let (server, credentials) = match folder {
+        Some(folder) => {
+            let server = ApiServer::in_folder(Arc::new(Timestamp::now), &settings, folder)?;
+            (server, Credentials::in_folder(folder)?)
+        }
+        None => (ApiServer::new(Arc::new(Timestamp::now), &settings), Credentials::generate()?),
+    };
+    for definition in joiner_api::crd::all() {
+        let object = serde_json::to_value(&definition)?;
+        let name = definition.metadata.name.clone().unwrap_or_default();
+        server
+            .ensure("apiextensions.k8s.io", "customresourcedefinitions", "", object)
+            .with_context(|| format!("cannot install the definition `{name}`"))?;
+    }
+    server.saved().await.map_err(|reason| anyhow::anyhow!("{reason}"))?;
+    let address = SocketAddr::new(arguments.listen, arguments.port);
+    let endpoint = Endpoint::open(address, &credentials).await?;
+    let path = std::path::absolute(&arguments.kubeconfig)?;
+    write_private(&path, &endpoint.kubeconfig())
+        .with_context(|| format!("cannot write `{}`", path.display()))?;
+    writeln!(
+        streams.out,
+        "A Kubernetes API ({VERSION}) listens on https://{}. Nothing runs behind it.\n",
+        endpoint.address()
+    )?;
+    if !arguments.listen.is_loopback() {
+        writeln!(
+            streams.out,
+            "Other machines can reach it: whoever has the token of the kubeconfig may do everything.\n"
+        )?;
+    }
+    writeln!(streams.out, "  export KUBECONFIG={}", path.display())?;
+    writeln!(streams.out, "  kubectl get nodepools,nodes,pods -A\n")?;
+    match folder {
+        Some(folder) => {
+            writeln!(streams.out, "Ctrl-C ends it; everything is kept in `{}`.", folder.display())?
+        }
+        None => writeln!(streams.out, "Ctrl-C ends it; nothing is kept.")?,
+    }
+    streams.out.flush()?;
+    endpoint.serve(server.clone(), interrupted).await;
+    server.close();
+    Ok(())
+}
+
+/// Waits for Ctrl-C, or for the word of a supervisor.
+async fn told_to_end() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        return;
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+/// A number that differs from start to start.
+fn rand_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
