@@ -25,8 +25,6 @@ const PENDING: &[(&str, &str)] = &[
     ("create -f - < several", "kubectl finds no schema of `v1` `List` in the OpenAPI documents"),
     ("delete -f - < several", "the objects were not created"),
 ];
-/// What the embedded server says to a body in protobuf as long as it reads none.
-const NO_PROTOBUF: &str = "the body of the request was in an unknown format";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_says_the_same_on_both_servers() {
@@ -48,14 +46,6 @@ async fn kubectl_says_the_same_on_both_servers() {
     let (mut equal, mut problems) = (0, Vec::new());
     let mut lines = SCRIPT.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
     while let Some(line) = lines.next() {
-        if line == "!protobuf" {
-            let (_, answer) = ours.run("create configmap probe --from-literal=a=b --dry-run=server", None);
-            if answer.contains(NO_PROTOBUF) {
-                joiner_testbed::not_run(test, "its last part: the embedded server reads no protobuf");
-                break;
-            }
-            continue;
-        }
         let mut meanwhile = Vec::new();
         while let Some(next) = lines.peek().and_then(|next| next.strip_prefix("& ")) {
             meanwhile.push(next);
