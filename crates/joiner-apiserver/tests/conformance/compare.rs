@@ -83,8 +83,10 @@ fn drop_managed_fields(value: &mut Value) {
     }
 }
 
+/// The real server collects some causes in maps of Go, whose order differs from run to run: those of invalid objects (and their
+/// message with them) and those of conflicts between field managers.
 fn sort_causes(body: &mut Value) {
-    if body["kind"] != "Status" || body["reason"] != "Invalid" {
+    if body["kind"] != "Status" || (body["reason"] != "Invalid" && body["reason"] != "Conflict") {
         return;
     }
     let mut messages = Vec::new();
