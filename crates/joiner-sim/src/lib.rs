@@ -1,0 +1,1 @@
+//! A cluster around the embedded API server.
