@@ -91,6 +91,25 @@ impl Resource {
         self.is("batch", "jobs") || self.is("", "replicationcontrollers")
     }
 
+    /// Whether a PUT may leave out the version that it replaces.
+    pub fn updates_without_version(&self) -> bool {
+        const KINDS: [(&str, &str); 12] = [
+            ("coordination.k8s.io", "leases"),
+            ("node.k8s.io", "runtimeclasses"),
+            ("policy", "poddisruptionbudgets"),
+            ("storage.k8s.io", "csidrivers"),
+            ("storage.k8s.io", "csinodes"),
+            ("storage.k8s.io", "csistoragecapacities"),
+            ("storage.k8s.io", "volumeattachments"),
+            ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+            ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+            ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+            ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+            ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ];
+        self.custom.is_none() && !KINDS.contains(&(self.group.as_str(), self.plural.as_str()))
+    }
+
     /// Whether a PUT of something missing creates it.
     pub fn created_by_update(&self) -> bool {
         const KINDS: [(&str, &str); 9] = [
@@ -177,7 +196,7 @@ const GENERATION: [(&str, &str); 29] = [
 type FieldPaths = &'static [(&'static str, &'static str)];
 
 /// Fields that selectors of a resource may name, and where their values are kept.
-const FIELDS: [(&str, &str, FieldPaths); 8] = [
+const FIELDS: [(&str, &str, FieldPaths); 7] = [
     (
         "",
         "pods",
@@ -197,7 +216,6 @@ const FIELDS: [(&str, &str, FieldPaths); 8] = [
     ("", "namespaces", &[("status.phase", "status.phase")]),
     ("", "secrets", &[("type", "type")]),
     ("", "replicationcontrollers", &[("status.replicas", "status.replicas")]),
-    ("apps", "replicasets", &[("status.replicas", "status.replicas")]),
     ("batch", "jobs", &[("status.successful", "status.succeeded")]),
     (
         "",

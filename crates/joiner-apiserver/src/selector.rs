@@ -290,6 +290,52 @@ fn checked((key, condition): (String, Condition)) -> Result<(String, Condition),
     }
 }
 
+/// The parts between commas that no backslash precedes.
+fn parts(text: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut escaped) = (Vec::new(), 0, false);
+    for (at, letter) in text.char_indices() {
+        if letter == ',' && !escaped {
+            parts.push(&text[start..at]);
+            start = at + 1;
+        }
+        escaped = letter == '\\' && !escaped;
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// Field, whether it must be equal, value: at the first sign.
+fn split_term(part: &str) -> Option<(&str, bool, &str)> {
+    part.char_indices().find_map(|(at, _)| {
+        let signs = [("!=", false), ("==", true), ("=", true)];
+        signs
+            .into_iter()
+            .find_map(|(sign, equal)| part[at..].strip_prefix(sign).map(|value| (&part[..at], equal, value)))
+    })
+}
+
+/// A value without its backslashes.
+fn unescaped(value: &str) -> Result<String, String> {
+    let (mut plain, mut letters) = (String::new(), value.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some(next @ ('\\' | ',' | '=')) => plain.push(next),
+                next => {
+                    let sequence: String = [Some('\\'), next].into_iter().flatten().collect();
+                    return Err(format!("invalid field selector: invalid escape sequence: {sequence}"));
+                }
+            },
+            ',' | '=' => {
+                let number = u32::from(letter);
+                return Err(format!("invalid field selector: unescaped character in value: {number}"));
+            }
+            letter => plain.push(letter),
+        }
+    }
+    Ok(plain)
+}
+
 /// A field selector: all its terms must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
@@ -308,23 +354,27 @@ pub struct FieldTerm {
 }
 
 impl FieldSelector {
-    /// Reads the form of a query: `spec.nodeName=a,status.phase!=Running`.
+    /// Reads the form of a query: `spec.nodeName=a,status.phase!=Running`. A backslash makes a comma, an equals sign or a backslash
+    /// part of a value.
     ///
     /// # Errors
     /// The text is not a selector; the message is the one Kubernetes gives.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut terms = Vec::new();
-        for part in text.split(',').filter(|part| !part.is_empty()) {
-            let (field, equal, value) = if let Some((field, value)) = part.split_once("!=") {
-                (field, false, value)
-            } else if let Some((field, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-                (field, true, value)
-            } else {
+        for part in parts(text).into_iter().filter(|part| !part.is_empty()) {
+            let Some((field, equal, value)) = split_term(part) else {
                 return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
             };
-            terms.push(FieldTerm { field: field.to_owned(), equal, value: value.to_owned() });
+            terms.push(FieldTerm { field: field.to_owned(), equal, value: unescaped(value)? });
         }
         Ok(Self { terms })
+    }
+
+    /// The selector of the object with a name.
+    pub(crate) fn of_name(name: &str) -> Self {
+        Self {
+            terms: vec![FieldTerm { field: "metadata.name".to_owned(), equal: true, value: name.to_owned() }],
+        }
     }
 
     /// The terms.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Core;
-use super::metadata::{is_deleting, meta_text, text_at};
+use super::metadata::{finalizers, is_deleting, map_of, meta_text, set_meta, text_at};
 use crate::crd::{Definition, Structural};
 use crate::resources::{Resource, Resources, Subresource};
 use crate::store::{ResourceName, Session};
@@ -91,49 +91,229 @@ impl CustomKind {
 
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
-fn is_definition(resource: &Resource) -> bool {
+pub(crate) fn is_definition(resource: &Resource) -> bool {
     resource.is("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// Registers the resources of a definition that was written, and establishes a new one.
+/// Registers the resources of a definition that was written, and establishes a new one unless its names are taken.
 pub(crate) fn after_write(core: &Core, session: &mut Session<'_>, resource: &Resource, definition: &Value) {
     if !is_definition(resource) {
         return;
     }
-    let established = definition["status"]["conditions"].as_array().is_some_and(|conditions| {
-        conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
-    });
-    if !established && !is_deleting(definition) {
-        let now = core.now();
-        let mut new = definition.clone();
-        let condition = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message});
-        new["status"]["conditions"] = json!([
-            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-        ]);
-        new["status"]["acceptedNames"] = new["spec"]["names"].clone();
-        session.put(&resource.stored_as, "", meta_text(definition, "name"), new);
+    if !is_deleting(definition) {
+        let name = meta_text(definition, "name");
+        settle_names(core, session, &resource.stored_as, name);
     }
     refresh(core, session, &resource.stored_as);
 }
 
-/// Takes away the resources of a definition that is gone, and their objects.
-pub(crate) fn after_removal(core: &Core, session: &mut Session<'_>, resource: &Resource, definition: &Value) {
+/// Decides again which names a definition gets.
+fn settle_names(core: &Core, session: &mut Session<'_>, definitions: &ResourceName, name: &str) {
+    let all = session.list(definitions, None, None).into_iter().map(|(_, definition)| definition);
+    let (own, others): (Vec<_>, Vec<_>) = all.partition(|definition| meta_text(definition, "name") == name);
+    for definition in own {
+        let group = &definition["spec"]["group"];
+        let others: Vec<_> = others.iter().filter(|other| other["spec"]["group"] == *group).collect();
+        let mut new = Value::clone(&definition);
+        accept_names(core, &mut new, &others);
+        if new != *definition {
+            session.put(definitions, "", name, new);
+        }
+    }
+}
+
+/// Names that another definition of the group has are not given twice. Those that are free are accepted one by one.
+fn accept_names(core: &Core, definition: &mut Value, others: &[&Arc<Value>]) {
+    let taken = |fields: &[&str]| -> Vec<String> {
+        let names = others.iter().map(|other| &other["status"]["acceptedNames"]);
+        names
+            .flat_map(|names| {
+                fields.iter().flat_map(|field| match &names[*field] {
+                    Value::Array(list) => list.clone(),
+                    other => vec![other.clone()],
+                })
+            })
+            .filter_map(|name| name.as_str().filter(|name| !name.is_empty()).map(str::to_owned))
+            .collect()
+    };
+    let resources = taken(&["plural", "singular", "shortNames"]);
+    let kinds = taken(&["kind", "listKind"]);
+    let wanted = definition["spec"]["names"].clone();
+    let before = definition["status"]["acceptedNames"].clone();
+    let mut accepted = json!({});
+    let mut conflict: Option<(&str, String)> = None;
+    for (field, reason, taken) in [
+        ("plural", "PluralConflict", &resources),
+        ("singular", "SingularConflict", &resources),
+        ("shortNames", "ShortNamesConflict", &resources),
+        ("kind", "KindConflict", &kinds),
+        ("listKind", "ListKindConflict", &kinds),
+    ] {
+        let names: Vec<&str> = match &wanted[field] {
+            Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
+            other => other.as_str().into_iter().filter(|name| !name.is_empty()).collect(),
+        };
+        let doubled = names.iter().filter(|name| taken.iter().any(|other| other == *name));
+        let doubled: Vec<String> = doubled.map(|name| format!("{name:?} is already in use")).collect();
+        let value = if doubled.is_empty() { wanted.get(field) } else { before.get(field) };
+        if let (Some(value), false) = (value, names.is_empty()) {
+            accepted[field] = value.clone();
+        }
+        match doubled.as_slice() {
+            [] => {}
+            [only] => conflict = Some((reason, only.clone())),
+            _ => conflict = Some((reason, format!("[{}]", doubled.join(", ")))),
+        }
+    }
+    if let Some(categories) = wanted.get("categories") {
+        accepted["categories"] = categories.clone();
+    }
+    for required in ["plural", "kind"] {
+        if accepted.get(required).is_none() {
+            accepted[required] = "".into();
+        }
+    }
+    definition["status"]["acceptedNames"] = accepted;
+    let established = has_condition(definition, "Established");
+    match conflict {
+        Some((reason, message)) => {
+            set_condition(core, definition, "NamesAccepted", "False", reason, &message);
+            if !established {
+                let message = "not all names are accepted";
+                set_condition(core, definition, "Established", "False", "NotAccepted", message);
+            }
+        }
+        None => {
+            set_condition(core, definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found");
+            if !established {
+                let message = "the initial names have been accepted";
+                set_condition(core, definition, "Established", "True", "InitialNamesAccepted", message);
+            }
+        }
+    }
+}
+
+fn has_condition(definition: &Value, kind: &str) -> bool {
+    definition["status"]["conditions"].as_array().is_some_and(|conditions| {
+        conditions.iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
+    })
+}
+
+/// Holds a definition that is to be deleted until its objects are gone.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Begins the end of a definition: it says so, its objects are deleted, and when none is left it goes too. Returns it as it was when it
+/// said so.
+pub(crate) fn begin_end(
+    core: &Core,
+    session: &mut Session<'_>,
+    resource: &Arc<Resource>,
+    definition: &Arc<Value>,
+    dry_run: bool,
+) -> Arc<Value> {
+    let mut new = Value::clone(definition);
+    set_meta(&mut new, "deletionTimestamp", Some(core.now().into()));
+    let mut finalizers: Vec<&str> = finalizers(definition);
+    if !finalizers.contains(&CLEANUP) {
+        finalizers.push(CLEANUP);
+    }
+    set_meta(&mut new, "finalizers", Some(json!(finalizers)));
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    set_condition(core, &mut new, "Terminating", "True", "InstanceDeletionPending", message);
+    if dry_run {
+        return Arc::new(new);
+    }
+    let stored = session.put(&resource.stored_as, "", meta_text(definition, "name"), new);
+    for (_, object) in session.list(&stored_by(&stored), None, None) {
+        let kind = core.custom.lock().all().find(|kind| kind.stored_as == stored_by(&stored)).cloned();
+        if let Some(kind) = kind {
+            // What its finalizers hold goes when they let go.
+            let _ = super::delete_object(core, session, &kind, &object, &super::DeleteOptions::default());
+        }
+    }
+    go_on(core, session, &resource.stored_as, meta_text(&stored, "name"));
+    stored
+}
+
+/// Removes a definition on its way out if none of its objects is left.
+fn go_on(core: &Core, session: &mut Session<'_>, definitions: &ResourceName, name: &str) {
+    let Some(definition) = session.get(definitions, "", name).filter(|definition| is_deleting(definition))
+    else {
+        return;
+    };
+    if !session.list(&stored_by(&definition), None, None).is_empty() {
+        return;
+    }
+    let rest: Vec<&str> = finalizers(&definition).into_iter().filter(|name| *name != CLEANUP).collect();
+    if rest.is_empty() {
+        session.remove(definitions, "", name);
+        release_names(core, session, definitions);
+    } else if rest.len() < finalizers(&definition).len() {
+        let mut new = Value::clone(&definition);
+        set_meta(&mut new, "finalizers", Some(json!(rest)));
+        let reason = "InstanceDeletionCompleted";
+        set_condition(core, &mut new, "Terminating", "False", reason, "removed all instances");
+        session.put(definitions, "", name, new);
+    }
+    refresh(core, session, definitions);
+}
+
+fn stored_by(definition: &Value) -> ResourceName {
+    ResourceName::new(text_at(definition, "spec.group"), text_at(definition, "spec.names.plural"))
+}
+
+/// Takes away the resources of a definition that is gone, and their objects; a definition may go with the last of its objects.
+pub(crate) fn after_removal(core: &Core, session: &mut Session<'_>, resource: &Resource, gone: &Value) {
+    if resource.custom.is_some() {
+        let definitions = ResourceName::new("apiextensions.k8s.io", "customresourcedefinitions");
+        go_on(core, session, &definitions, &resource.qualified());
+        return;
+    }
     if !is_definition(resource) {
         return;
     }
-    let stored_as =
-        ResourceName::new(text_at(definition, "spec.group"), text_at(definition, "spec.names.plural"));
-    for (_, object) in session.list(&stored_as, None, None) {
-        session.remove(&stored_as, meta_text(&object, "namespace"), meta_text(&object, "name"));
+    for (_, object) in session.list(&stored_by(gone), None, None) {
+        session.remove(&stored_by(gone), meta_text(&object, "namespace"), meta_text(&object, "name"));
     }
+    release_names(core, session, &resource.stored_as);
     refresh(core, session, &resource.stored_as);
+}
+
+/// Names of a definition that is gone are free for those that wait for them.
+fn release_names(core: &Core, session: &mut Session<'_>, definitions: &ResourceName) {
+    for (_, other) in session.list(definitions, None, None) {
+        if !has_condition(&other, "NamesAccepted") {
+            settle_names(core, session, definitions, meta_text(&other, "name"));
+        }
+    }
+}
+
+/// Sets a condition; its time moves when its status does.
+fn set_condition(core: &Core, definition: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
+    let conditions = map_of(&mut definition["status"]).entry("conditions").or_insert_with(|| json!([]));
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let Some(list) = conditions.as_array_mut() else { return };
+    let mut new = json!({"type": kind, "status": status, "lastTransitionTime": core.now(), "reason": reason, "message": message});
+    match list.iter_mut().find(|condition| condition["type"] == kind) {
+        Some(present) => {
+            if present["status"] == status {
+                new["lastTransitionTime"] = present["lastTransitionTime"].clone();
+            }
+            *present = new;
+        }
+        None => list.push(new),
+    }
 }
 
 /// Reads all definitions anew.
 pub(crate) fn refresh(core: &Core, session: &Session<'_>, definitions: &ResourceName) {
     let mut all = Resources::default();
     for (_, definition) in session.list(definitions, None, None) {
+        if !has_condition(&definition, "Established") {
+            continue;
+        }
         // Only definitions that can be read were stored.
         let Ok(parsed) = Definition::parse(&definition) else { continue };
         let parsed = Arc::new(parsed);

@@ -51,11 +51,9 @@ impl DeleteOptions {
         if let Some(grace) = call.query().integer("gracePeriodSeconds")? {
             options.grace = Some(grace);
         }
-        if let Some(policy) = call.query().get("propagationPolicy") {
-            options.propagation = Some(propagation(policy)?);
-        }
-        if call.query().is_set("orphanDependents") {
-            options.propagation = Some(Propagation::Orphan);
+        let orphans = call.query().get("orphanDependents").map(|_| call.query().is_set("orphanDependents"));
+        if let Some(propagation) = propagation_asked(call.query().get("propagationPolicy"), orphans)? {
+            options.propagation = Some(propagation);
         }
         options.dry_run |= dry_run(call.query().all("dryRun").map(str::to_owned).collect(), "DeleteOptions")?;
         Ok(options)
@@ -70,11 +68,29 @@ impl DeleteOptions {
         let directives = value["dryRun"].as_array().into_iter().flatten().filter_map(text).collect();
         Ok(Self {
             grace: value["gracePeriodSeconds"].as_i64(),
-            propagation: text(&value["propagationPolicy"]).map(|policy| propagation(&policy)).transpose()?,
+            propagation: propagation_asked(
+                text(&value["propagationPolicy"]).as_deref(),
+                value["orphanDependents"].as_bool(),
+            )?,
             uid: text(&value["preconditions"]["uid"]),
             resource_version: text(&value["preconditions"]["resourceVersion"]),
             dry_run: dry_run(directives, "DeleteOptions")?,
         })
+    }
+}
+
+/// The policy, in its new form or in the old one that knew only orphans or not.
+fn propagation_asked(policy: Option<&str>, orphans: Option<bool>) -> Result<Option<Propagation>, Failure> {
+    match (policy, orphans) {
+        (Some(policy), Some(_)) => {
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            let cause = Cause::invalid("propagationPolicy", &json!(policy), detail);
+            Err(Failure::invalid_option("DeleteOptions", cause))
+        }
+        (Some(policy), None) => propagation(policy).map(Some),
+        (None, Some(true)) => Ok(Some(Propagation::Orphan)),
+        (None, Some(false)) => Ok(Some(Propagation::Background)),
+        (None, None) => Ok(None),
     }
 }
 
@@ -160,11 +176,21 @@ pub(crate) fn delete_object(
     if resource.is("", "namespaces") {
         return Ok(end_namespace(core, session, resource, object, options));
     }
+    if definitions::is_definition(resource) && !is_deleting(object) {
+        return Ok(Outcome::Held(definitions::begin_end(core, session, resource, object, options.dry_run)));
+    }
+    // Only pods take time. One that is dying already may be told to hurry, and nothing else.
     let graceful = resource.is("", "pods");
-    let grace = if graceful { pod_grace(object, options.grace) } else { 0 };
+    let left = grace_left(object);
+    let asked = options.grace.map(|grace| if grace < 0 { 1 } else { grace });
+    if graceful && left > 0 && asked.is_none_or(|asked| asked >= left) {
+        return Ok(Outcome::Held(object.clone()));
+    }
+    let grace = if graceful { pod_grace(object, asked) } else { 0 };
     let mut new = Value::clone(object);
     set_finalizers(resource, &mut new, options.propagation);
     let held = !finalizers(&new).is_empty() || grace > 0;
+    let written_first = graceful && (left > 0 || !is_deleting(object));
     mark(core.clock.now(), &mut new, grace);
 
     let (namespace, name) = (meta_text(object, "namespace"), meta_text(object, "name"));
@@ -177,13 +203,23 @@ pub(crate) fn delete_object(
         definitions::after_write(core, session, resource, &stored);
         return Ok(Outcome::Held(stored));
     }
-    let last = if graceful { new } else { Value::clone(object) };
+    let mut last = if graceful { Arc::new(new) } else { object.clone() };
     if options.dry_run {
-        return Ok(Outcome::Gone(Arc::new(last)));
+        return Ok(Outcome::Gone(last));
     }
-    session.remove(&resource.stored_as, namespace, name);
+    if written_first {
+        // Who watches sees the end announced before it comes.
+        last = session.put(&resource.stored_as, namespace, name, Value::clone(&last));
+    }
+    let gone = session.remove(&resource.stored_as, namespace, name);
     definitions::after_removal(core, session, resource, object);
-    Ok(Outcome::Gone(Arc::new(last)))
+    Ok(Outcome::Gone(gone.filter(|_| graceful).unwrap_or(last)))
+}
+
+/// How long an object that is on its way out may take.
+fn grace_left(object: &Value) -> i64 {
+    let seconds = meta(object).and_then(|metadata| metadata.get("deletionGracePeriodSeconds"));
+    seconds.and_then(Value::as_i64).filter(|_| is_deleting(object)).unwrap_or(0)
 }
 
 fn check_preconditions(resource: &Resource, object: &Value, options: &DeleteOptions) -> Result<(), Failure> {
@@ -237,6 +273,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 fn set_finalizers(resource: &Resource, object: &mut Value, propagation: Option<Propagation>) {
     let propagation = match propagation {
         Some(propagation) => Some(propagation),
+        None if finalizers(object).iter().any(|name| [ORPHAN, FOREGROUND].contains(name)) => return,
         None if resource.orphans_by_default() => Some(Propagation::Orphan),
         None => return,
     };
@@ -263,15 +300,14 @@ fn mark(now: Timestamp, object: &mut Value, grace: i64) {
         }
         return;
     }
-    let before = meta(object)
-        .and_then(|metadata| metadata.get("deletionGracePeriodSeconds"))
-        .and_then(Value::as_i64)
-        .unwrap_or(0);
+    let before = grace_left(object);
     if grace >= before {
         return;
     }
     let end: Option<Timestamp> = meta_text(object, "deletionTimestamp").parse().ok();
     let end = end.unwrap_or(now) - SignedDuration::from_secs(before - grace);
+    // The end is never in the past; what was to take time still takes some.
+    let (end, grace) = if end < now { (now, grace.min(1)) } else { (end, grace) };
     set_meta(object, "deletionTimestamp", Some(format_time(end).into()));
     set_meta(object, "deletionGracePeriodSeconds", Some(grace.into()));
 }

@@ -11,6 +11,7 @@ mod definitions;
 mod delete;
 mod events;
 mod go_json;
+mod list_options;
 mod metadata;
 mod options;
 mod patching;
@@ -187,7 +188,8 @@ impl Call<'_> {
     }
 
     pub(crate) fn write_options(&self, kind: &str) -> Result<WriteOptions, Failure> {
-        WriteOptions::read(self.query(), kind, &self.incoming.user_agent)
+        let applies = self.incoming.content_type.as_deref() == Some(patching::APPLY);
+        WriteOptions::read(self.query(), kind, &self.incoming.user_agent, applies)
     }
 
     /// The object of the path.
@@ -216,11 +218,13 @@ pub async fn handle(core: &Core, incoming: &Incoming) -> Result<Answer, Failure>
         return Err(Failure::unknown_resource());
     }
     let everywhere = resource.namespaced && place.namespace.is_none();
-    // The old form of watching one object is not served; a field selector does the same.
-    if (everywhere || place.watch) && place.name.is_some() {
+    if everywhere && place.name.is_some() {
         return Err(Failure::unknown_resource());
     }
     let accepted = accept::negotiate(incoming.accept.as_deref())?;
+    if matches!(accepted.form, Form::Table(_)) {
+        crate::table::Include::check(incoming.query.get("includeObject")).map_err(Failure::bad_request)?;
+    }
     let mut call = Call {
         core,
         incoming,
@@ -265,6 +269,7 @@ async fn collection(call: &Call<'_>, watch: bool) -> Result<Answer, Failure> {
             }
             read::list(call).await
         }
+        _ if watch => Err(Failure::method_not_allowed()),
         Method::POST if !call.everywhere => {
             allowed(call, "create")?;
             if let Some(answer) = reviews::answer(call)? {

@@ -76,24 +76,57 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// Reads the options; `kind` is the name Kubernetes gives to this set of options.
+    /// Reads the options; `kind` is the name Kubernetes gives to this set of options. `applies`: the request is a server-side apply.
     ///
     /// # Errors
     /// An option has a value that Kubernetes does not know.
-    pub fn read(query: &Query, kind: &str, user_agent: &str) -> Result<Self, Failure> {
-        let dry_run = dry_run(query.all("dryRun").map(str::to_owned).collect(), kind)?;
+    pub fn read(query: &Query, kind: &str, user_agent: &str, applies: bool) -> Result<Self, Failure> {
+        let mut causes = Vec::new();
+        if kind == "PatchOptions" {
+            if applies && query.get("fieldManager").is_none() {
+                causes.push(Cause::required("fieldManager", "is required for apply patch"));
+            }
+            if !applies && query.get("force").is_some() {
+                causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+            }
+        }
+        check_manager(query.get("fieldManager").unwrap_or_default(), &mut causes);
+        let directives: Vec<&str> = query.all("dryRun").collect();
+        if directives.iter().any(|directive| *directive != "All") {
+            causes.push(Cause::unsupported("dryRun", &json!(directives), &["All"]));
+        }
         let validation = match query.get("fieldValidation") {
             None | Some("Warn") => FieldValidation::Warn,
             Some("Ignore") => FieldValidation::Ignore,
             Some("Strict") => FieldValidation::Strict,
             Some(other) => {
-                let cause =
-                    Cause::unsupported("fieldValidation", &json!(other), &["", "Ignore", "Strict", "Warn"]);
-                return Err(Failure::invalid_option(kind, cause));
+                let known = ["", "Ignore", "Strict", "Warn"];
+                causes.push(Cause::unsupported("fieldValidation", &json!(other), &known));
+                FieldValidation::Strict
             }
         };
+        if !causes.is_empty() {
+            return Err(Failure::invalid_options(kind, &causes));
+        }
+        let dry_run = !directives.is_empty();
         let manager = query.get("fieldManager").unwrap_or_else(|| manager_of(user_agent)).to_owned();
         Ok(Self { dry_run, manager, validation, force: query.is_set("force") })
+    }
+}
+
+/// The longest name of a manager, in bytes.
+const LONGEST_MANAGER: usize = 128;
+
+/// Names of managers are short and can be printed.
+fn check_manager(manager: &str, causes: &mut Vec<Cause>) {
+    if manager.len() > LONGEST_MANAGER {
+        causes.push(Cause::too_long("fieldManager", LONGEST_MANAGER));
+    }
+    for (position, letter) in manager.char_indices() {
+        if letter.is_control() || (letter.is_whitespace() && letter != ' ') {
+            let detail = format!("invalid character U+{:04X} (at position {position})", u32::from(letter));
+            causes.push(Cause::invalid("fieldManager", &json!(manager), &detail));
+        }
     }
 }
 

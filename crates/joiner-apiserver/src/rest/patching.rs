@@ -3,13 +3,16 @@
 use serde_json::Value;
 
 use super::body::yaml_document;
-use super::metadata::meta_text;
+use super::metadata::{meta_text, set_meta};
 use super::options::{FieldValidation, WriteOptions};
 use super::status::{Cause, Failure};
 use super::update::check_place;
 use super::{Answer, Call, UpdateContext, create, go_json, render, typed, update_object};
 use crate::patch::{self, PatchError};
 use crate::resources::Resource;
+
+/// The content type of server-side apply.
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
 /// The language of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +30,7 @@ pub(crate) fn language(call: &Call<'_>) -> Result<Language, Failure> {
         Some("application/json-patch+json") => Ok(Language::Json),
         Some("application/merge-patch+json") => Ok(Language::Merge),
         Some("application/strategic-merge-patch+json") if !custom => Ok(Language::Strategic),
-        Some("application/apply-patch+yaml") => Ok(Language::Apply),
+        Some(APPLY) => Ok(Language::Apply),
         Some("application/strategic-merge-patch+json") => {
             let message = "the body of the request was in an unknown format - accepted media types include: \
                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
@@ -97,6 +100,7 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Answer, Failure> {
         new[field] = old[field].clone();
     }
     check_place(call, &mut new)?;
+    check_uid(resource, &old, &new)?;
     let subresource = call.subresource.as_deref().unwrap_or_default();
     let context = UpdateContext { options: &options, subresource, tracked: true };
     let stored = update_object(call.core, &mut session, resource, &old, new, &context)?;
@@ -104,6 +108,17 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Answer, Failure> {
     let mut answer = render::object(call, 200, &stored);
     answer.warnings = warnings;
     Ok(answer)
+}
+
+/// The uid of a body is a precondition, that of a patched object a change. Both the common rules and those of the kind refuse it.
+fn check_uid(resource: &Resource, old: &Value, new: &Value) -> Result<(), Failure> {
+    let uid = meta_text(new, "uid");
+    if uid.is_empty() || uid == meta_text(old, "uid") {
+        return Ok(());
+    }
+    let cause = Cause::invalid("metadata.uid", &uid.into(), "field is immutable");
+    let name = meta_text(old, "name");
+    Err(Failure::invalid(&resource.group, &resource.kind, name, &[cause.clone(), cause]))
 }
 
 /// Fields nobody knows refuse a strict patch with another status than a strict body.
@@ -123,29 +138,61 @@ fn judge_patch(
     }
 }
 
+/// A configuration says what it is, and it must be what the path says.
+fn check_kind_of_config(call: &Call<'_>, config: &Value) -> Result<(), Failure> {
+    let resource = &call.resource;
+    let text = |field: &str| config.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    if version == resource.api_version() && kind != resource.kind {
+        let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
+        return Err(Failure::bad_request(format!("invalid object type: {version}, Kind={kind}")));
+    }
+    Ok(())
+}
+
+/// An apply that creates must name its object, and cannot mean one that was there before.
+fn check_identity_of_new(call: &Call<'_>, applied: &mut Value) -> Result<(), Failure> {
+    if meta_text(applied, "name").is_empty() {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            call.name
+        )));
+    }
+    let uid = meta_text(applied, "uid");
+    if !uid.is_empty() {
+        let detail = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(Failure::conflict(&call.resource, &call.name, &detail));
+    }
+    set_meta(applied, "resourceVersion", None);
+    Ok(())
+}
+
 /// Server-side apply.
 fn apply(call: &Call<'_>, options: &WriteOptions) -> Result<Answer, Failure> {
-    if call.query().get("fieldManager").is_none() {
-        let cause = Cause::required("fieldManager", "is required for apply patch");
-        return Err(Failure::invalid_option("PatchOptions", cause));
-    }
     let resource = &call.resource;
     let text = String::from_utf8_lossy(&call.incoming.body);
-    let mut config = yaml_document(&text)?.to_value();
-    check_place(call, &mut config)?;
+    let config = yaml_document(&text)?.to_value();
     let mut session = call.core.store.open();
     let old = session.get(&resource.stored_as, &call.namespace, &call.name);
     let subresource = call.subresource.as_deref().unwrap_or_default();
     if old.is_none() && !subresource.is_empty() {
         return Err(Failure::not_found(resource, &call.name));
     }
+    check_kind_of_config(call, &config)?;
     if let (Some(old), version) = (&old, meta_text(&config, "resourceVersion"))
         && !version.is_empty()
         && version != meta_text(old, "resourceVersion")
     {
         return Err(Failure::modified(resource, &call.name));
     }
-    let applied = typed::applied(resource, old.as_deref(), &config, options, subresource, &call.core.now())?;
+    let mut applied =
+        typed::applied(resource, old.as_deref(), &config, options, subresource, &call.core.now())?;
+    if old.is_none() {
+        check_identity_of_new(call, &mut applied)?;
+    }
+    check_place(call, &mut applied)?;
     let problems = typed::check_value(resource, &applied)?;
     let warnings = typed::judge(resource, problems, options.validation)?;
     let applied = typed::clean(resource, applied);

@@ -8,8 +8,8 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Value, json};
 
 use super::render::ListMeta;
-use super::status::{Cause, Failure};
-use super::{Answer, Call, render};
+use super::status::Failure;
+use super::{Answer, Call, list_options, render};
 use crate::selector::{FieldSelector, LabelSelector};
 
 /// How long a read waits for a version that has not come yet.
@@ -31,6 +31,8 @@ impl Choice {
         for term in fields.terms() {
             call.resource.selectable_field(&term.field).map_err(Failure::bad_request)?;
         }
+        // The old form of a watch names one object in its path.
+        let fields = if call.name.is_empty() { fields } else { FieldSelector::of_name(&call.name) };
         Ok(Self { labels, fields })
     }
 
@@ -49,12 +51,12 @@ impl Choice {
 /// The version a request asks for; 0 means any.
 pub(crate) fn version_asked(text: Option<&str>) -> Result<Option<u64>, Failure> {
     let Some(text) = text else { return Ok(None) };
-    text.parse().map(Some).map_err(|_| {
-        let detail = format!(
-            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-        );
-        Failure::bad_request(format!("invalid resource version: {detail}"))
-    })
+    text.parse().map(Some).map_err(|_| Failure::internal(no_number(text)))
+}
+
+/// A version that is no number, in the words of Go.
+pub(crate) fn no_number(text: &str) -> String {
+    format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")
 }
 
 /// Waits until the store has reached a version.
@@ -67,7 +69,7 @@ async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Failure> {
     if present >= version {
         return Ok(());
     }
-    let message = format!("Too large resource version: {version}, current: {present}");
+    let message = format!("Timeout: Too large resource version: {version}, current: {present}");
     let causes = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
     let mut failure =
         Failure::new(504, "Timeout", message).with_details(json!({"causes": causes, "retryAfterSeconds": 1}));
@@ -91,31 +93,11 @@ enum Match {
     NotOlder,
 }
 
-fn match_asked(call: &Call<'_>, version: Option<u64>) -> Result<Option<Match>, Failure> {
-    let given = call.query().get("resourceVersionMatch");
-    let refuse = |detail: &str| {
-        Failure::invalid_option("ListOptions", Cause::forbidden("resourceVersionMatch", detail))
-    };
-    let chosen = match given {
-        None => return Ok(None),
-        Some("Exact") => Match::Exact,
-        Some("NotOlderThan") => Match::NotOlder,
-        Some(other) => {
-            let cause =
-                Cause::unsupported("resourceVersionMatch", &json!(other), &["Exact", "NotOlderThan", ""]);
-            return Err(Failure::invalid_option("ListOptions", cause));
-        }
-    };
-    if version.is_none() {
-        return Err(refuse("resourceVersionMatch is forbidden unless resourceVersion is provided"));
-    }
-    if chosen == Match::Exact && version == Some(0) {
-        return Err(refuse("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
-    }
-    if call.query().get("continue").is_some() {
-        return Err(refuse("resourceVersionMatch is forbidden for continue"));
-    }
-    Ok(Some(chosen))
+fn match_asked(call: &Call<'_>) -> Option<Match> {
+    call.query().get("resourceVersionMatch").map(|matching| match matching {
+        "Exact" => Match::Exact,
+        _ => Match::NotOlder,
+    })
 }
 
 /// `GET` of a collection.
@@ -125,14 +107,12 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, Failure> {
         .integer("limit")?
         .filter(|limit| *limit > 0)
         .map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    if query.is_set("sendInitialEvents") {
-        let cause = Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
-        return Err(Failure::invalid_option("ListOptions", cause));
-    }
+    list_options::check_list(query)?;
     let given = query.get("resourceVersion");
     let token = query.get("continue").map(Token::read).transpose()?;
-    let version = version_asked(given)?;
-    let matching = match_asked(call, version)?;
+    let version = version_asked(given)
+        .map_err(|failure| Failure::bad_request(format!("invalid resource version: {}", failure.message)))?;
+    let matching = match_asked(call);
     let choice = Choice::read(call)?;
     if token.is_some() && version.is_some_and(|version| version > 0) {
         return Err(Failure::bad_request("specifying resource version is not allowed when using continue"));

@@ -48,6 +48,15 @@ impl Cause {
         Self { reason: "FieldValueDuplicate".to_owned(), message, field: field.into() }
     }
 
+    /// A text is longer than so many bytes.
+    pub fn too_long(field: impl Into<String>, bytes: usize) -> Self {
+        Self {
+            reason: "FieldValueTooLong".to_owned(),
+            message: format!("Too long: may not be more than {bytes} bytes"),
+            field: field.into(),
+        }
+    }
+
     /// A value is not among the known ones.
     pub fn unsupported(field: impl Into<String>, value: &Value, known: &[&str]) -> Self {
         let known: Vec<String> = known.iter().map(|word| format!("{word:?}")).collect();
@@ -199,7 +208,9 @@ impl Failure {
         if !group.is_empty() {
             details.insert("group".to_owned(), group.into());
         }
-        details.insert("kind".to_owned(), kind.into());
+        if !kind.is_empty() {
+            details.insert("kind".to_owned(), kind.into());
+        }
         details.insert("causes".to_owned(), causes.iter().map(Cause::to_value).collect());
         Self::new(422, "Invalid", format!("{qualified} {name:?} is invalid: {errors}"))
             .with_details(Value::Object(details))
@@ -207,7 +218,12 @@ impl Failure {
 
     /// An option of a request breaks its rules; `kind` is `ListOptions` and the like.
     pub fn invalid_option(kind: &str, cause: Cause) -> Self {
-        Self::invalid("meta.k8s.io", kind, "", &[cause])
+        Self::invalid_options(kind, &[cause])
+    }
+
+    /// Options of a request break their rules.
+    pub fn invalid_options(kind: &str, causes: &[Cause]) -> Self {
+        Self::invalid("meta.k8s.io", kind, "", causes)
     }
 
     /// The version asked for has left the history.

@@ -12,9 +12,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::read::Choice;
-use super::status::{Cause, Failure};
-use super::{Answer, Call, Form, Payload, meta_text, render};
+use super::read::{Choice, version_asked};
+use super::status::Failure;
+use super::{Answer, Call, Form, Payload, list_options, meta_text, render};
 use crate::clock::Clock;
 use crate::resources::Resource;
 use crate::store::{Change, ChangeKind, Expired, Watch};
@@ -44,18 +44,9 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Answer, Failure> {
         .filter(|seconds| *seconds > 0);
     let choice = Choice::read(call)?;
     let bookmarks = query.is_set("allowWatchBookmarks");
-    let initial = check_initial_events(call)?;
+    let initial = list_options::check_watch(query)?;
     let given = query.get("resourceVersion");
-    let version = match given.map(str::parse::<u64>).transpose() {
-        Ok(version) => version,
-        Err(_) => {
-            let text = given.unwrap_or_default();
-            let detail = format!(
-                "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-            );
-            return Err(Failure::internal(format!("invalid resource version: {detail}")));
-        }
-    };
+    let version = version_asked(given)?;
 
     let store = &call.core.store;
     let mut session = store.open();
@@ -84,7 +75,7 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Answer, Failure> {
     let mut reader = Reader {
         watch: None,
         initial: initial_objects.into_iter(),
-        initial_end: (initial == Some(true) && bookmarks).then_some(present),
+        initial_end: (current_state_first && bookmarks).then_some(present),
         pending: VecDeque::new(),
         shape,
         choice,
@@ -103,26 +94,6 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Answer, Failure> {
         Some((Ok(lines), reader))
     });
     Ok(Answer::new(200, Payload::Stream(Box::pin(lines))))
-}
-
-/// Whether the client says that it wants the current state first, or that it does not.
-fn check_initial_events(call: &Call<'_>) -> Result<Option<bool>, Failure> {
-    let query = call.query();
-    let refuse =
-        |field: &str, detail: &str| Failure::invalid_option("ListOptions", Cause::forbidden(field, detail));
-    let matching = query.get("resourceVersionMatch");
-    match query.get("sendInitialEvents") {
-        None if matching.is_some() => Err(refuse(
-            "resourceVersionMatch",
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        )),
-        None => Ok(None),
-        Some(_) if matching != Some("NotOlderThan") => Err(refuse(
-            "resourceVersionMatch",
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        )),
-        Some(text) => Ok(Some(text != "false" && text != "0")),
-    }
 }
 
 fn expired_line(version: u64, expired: Expired) -> Bytes {
@@ -204,7 +175,8 @@ impl EventShape {
             Form::Objects | Form::Discovery => object,
             Form::Metadata => render::metadata_only(&object),
             Form::Table(form) => {
-                let mut table = table::blank(&self.resource, &object, form);
+                let mut table =
+                    table::table(&self.resource, std::iter::once(&object), self.now(), self.include, form);
                 table["metadata"] = json!({"resourceVersion": version.to_string()});
                 self.columns_once(&mut table);
                 table

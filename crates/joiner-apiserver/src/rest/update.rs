@@ -39,16 +39,14 @@ pub(crate) fn put(call: &Call<'_>) -> Result<Answer, Failure> {
         }
         None => return Err(Failure::not_found(&call.resource, &call.name)),
         Some(old) => {
-            if call.resource.custom.is_some() && meta_text(&object, "resourceVersion").is_empty() {
+            let version = meta_text(&object, "resourceVersion");
+            if !call.resource.updates_without_version() && matches!(version, "" | "0") {
                 let value = Value::from(0);
                 let cause =
                     Cause::invalid("metadata.resourceVersion", &value, "must be specified for an update");
-                return Err(Failure::invalid(
-                    &call.resource.group,
-                    &call.resource.kind,
-                    &call.name,
-                    &[cause],
-                ));
+                // Kubernetes names the resource here, where it names the kind elsewhere.
+                let Resource { group, plural, .. } = &*call.resource;
+                return Err(Failure::invalid(group, plural, &call.name, &[cause]));
             }
             let context = UpdateContext { options: &options, subresource, tracked: true };
             (200, update_object(call.core, &mut session, &call.resource, &old, object, &context)?)
@@ -166,7 +164,11 @@ fn check_identity(
         return Err(Failure::conflict(resource, name, &message));
     }
     let version = meta_text(new, "resourceVersion");
-    if !version.is_empty() && version != meta_text(old, "resourceVersion") {
+    if !version.is_empty() && version.parse::<u64>().is_err() {
+        let message = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
+        return Err(Failure::internal(message));
+    }
+    if !matches!(version, "" | "0") && version != meta_text(old, "resourceVersion") {
         return Err(Failure::modified(resource, name));
     }
     Ok(())

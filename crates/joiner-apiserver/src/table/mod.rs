@@ -26,6 +26,17 @@ pub enum Include {
 }
 
 impl Include {
+    /// Refuses values of the parameter `includeObject` that mean nothing.
+    pub(crate) fn check(text: Option<&str>) -> Result<(), String> {
+        match text {
+            None | Some("None" | "Metadata" | "Object") => Ok(()),
+            Some(other) => Err(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', \
+                 'None', or empty"
+            )),
+        }
+    }
+
     /// The meaning of the parameter `includeObject`.
     pub fn from_query(text: Option<&str>) -> Self {
         match text {
@@ -162,7 +173,7 @@ pub(crate) fn table<'a>(
     version: &str,
 ) -> Value {
     let row = |cells: Vec<Value>, object: &Value| match include {
-        Include::Nothing => json!({"cells": cells}),
+        Include::Nothing => json!({"cells": cells, "object": null}),
         Include::Metadata => json!({"cells": cells, "object": crate::rest::metadata_only(object)}),
         Include::Object => json!({"cells": cells, "object": object}),
     };
@@ -179,15 +190,6 @@ pub(crate) fn table<'a>(
         }
     };
     json!({"kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": {}, "columnDefinitions": columns, "rows": rows})
-}
-
-/// The table of a bookmark: one row without content, whose object carries the version.
-pub(crate) fn blank(resource: &Resource, object: &Value, version: &str) -> Value {
-    let mut table = table(resource, std::iter::empty(), Timestamp::UNIX_EPOCH, Include::Metadata, version);
-    let columns = table["columnDefinitions"].as_array().map_or(0, Vec::len);
-    let cells = vec![Value::from(""); columns];
-    table["rows"] = json!([{"cells": cells, "object": crate::rest::metadata_only(object)}]);
-    table
 }
 
 fn heading(column: &Column) -> Value {
