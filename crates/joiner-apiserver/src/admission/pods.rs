@@ -15,8 +15,8 @@ pub(super) fn on_create(
 ) -> Result<(), Failure> {
     service_account(core, session, resource, pod)?;
     priority(session, resource, pod)?;
-    overhead(session, resource, pod)?;
     tolerations(pod);
+    overhead(session, resource, pod)?;
     match_label_keys(pod);
     pod["status"] = json!({"phase": "Pending", "qosClass": quality::class(&pod["spec"])});
     gated(core, pod);

@@ -25,6 +25,24 @@ impl Cause {
         }
     }
 
+    /// As [`Cause::invalid`] for a value that Kubernetes shows in a form of its own.
+    pub fn invalid_shown(field: impl Into<String>, shown: &str, detail: &str) -> Self {
+        Self {
+            reason: "FieldValueInvalid".to_owned(),
+            message: format!("Invalid value: {shown}: {detail}"),
+            field: field.into(),
+        }
+    }
+
+    /// A field names something that is not there.
+    pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
+        Self {
+            reason: "FieldValueNotFound".to_owned(),
+            message: format!("Not found: {value}"),
+            field: field.into(),
+        }
+    }
+
     /// A field must be given.
     pub fn required(field: impl Into<String>, detail: &str) -> Self {
         let message =
@@ -59,6 +77,11 @@ impl Cause {
 
     /// A value is not among the known ones.
     pub fn unsupported(field: impl Into<String>, value: &Value, known: &[&str]) -> Self {
+        Self::unsupported_shown(field, &value.to_string(), known)
+    }
+
+    /// As [`Cause::unsupported`] for a value that Kubernetes shows in a form of its own.
+    pub fn unsupported_shown(field: impl Into<String>, value: &str, known: &[&str]) -> Self {
         let known: Vec<String> = known.iter().map(|word| format!("{word:?}")).collect();
         Self {
             reason: "FieldValueNotSupported".to_owned(),

@@ -1,9 +1,12 @@
-//! Names and labels.
+//! Names: of objects, of labels, and of whatever else must look like one of these.
+
+use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
+use super::place::Place;
 use crate::resources::Resource;
-use crate::rest::{Cause, labels_of, meta_text};
+use crate::rest::{Cause, meta_text};
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start \
     and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
@@ -15,75 +18,157 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const KEY: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
     character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const KEY_OF_PARTS: &str = "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+    alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
 
-/// What is wrong with the name and the labels of a new object.
+/// What is wrong with the name of a new object.
 pub(super) fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let name = meta_text(object, "name");
-    let shown = json!(name);
-    match resource.group.as_str() {
-        // Names of roles may hold colons and capitals: only what breaks a path is refused.
-        "rbac.authorization.k8s.io" => {
-            if name.contains('/') || name.contains('%') || name == "." || name == ".." {
-                causes.push(Cause::invalid(
-                    "metadata.name",
-                    &shown,
-                    "may not contain '/' or '%' or be '.' or '..'",
-                ));
-            }
-        }
-        _ if resource.is("", "namespaces") || resource.is("", "services") => {
-            if !is_label(name) {
-                causes.push(Cause::invalid("metadata.name", &shown, LABEL));
-            } else if name.len() > 63 {
-                causes.push(Cause::invalid("metadata.name", &shown, "must be no more than 63 characters"));
-            }
-        }
-        _ => {
-            if !is_subdomain(name) {
-                causes.push(Cause::invalid("metadata.name", &shown, SUBDOMAIN));
-            } else if name.len() > 253 {
-                causes.push(Cause::invalid("metadata.name", &shown, "must be no more than 253 characters"));
-            }
+    let prefix = meta_text(object, "generateName");
+    if !prefix.is_empty() {
+        // What is generated follows the prefix, so it may end in a dash.
+        let masked = match prefix.strip_suffix('-') {
+            Some(rest) if !rest.is_empty() => Cow::Owned(format!("{rest}a")),
+            _ => Cow::Borrowed(prefix),
+        };
+        for broken in object_name_breaks(resource, &masked) {
+            causes.push(Cause::invalid("metadata.generateName", &json!(prefix), &broken));
         }
     }
-    causes.extend(check_labels(object));
+    let name = meta_text(object, "name");
+    for broken in object_name_breaks(resource, name) {
+        causes.push(Cause::invalid("metadata.name", &json!(name), &broken));
+    }
+    if resource.is("batch", "cronjobs") && name.len() > 52 {
+        let detail = "must be no more than 52 characters";
+        causes.push(Cause::invalid("metadata.name", &json!(name), detail));
+    }
     causes
 }
 
-/// What is wrong with the labels.
-pub(super) fn check_labels(object: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    for (key, value) in labels_of(object).into_iter().flatten() {
-        let part = key.rsplit_once('/').map_or(key.as_str(), |(_, part)| part);
-        if part.is_empty() || !is_word(part) {
-            causes.push(Cause::invalid("metadata.labels", &json!(key), KEY));
+fn object_name_breaks(resource: &Resource, name: &str) -> Vec<String> {
+    if resource.group == "rbac.authorization.k8s.io" {
+        // Names of roles may hold colons and capitals: only what breaks a path is refused.
+        let broken = name.contains('/') || name.contains('%') || name == "." || name == "..";
+        return if broken {
+            vec!["may not contain '/' or '%' or be '.' or '..'".to_owned()]
+        } else {
+            Vec::new()
+        };
+    }
+    if resource.is("", "namespaces") || resource.is("", "services") {
+        return label_breaks(name);
+    }
+    subdomain_breaks(name)
+}
+
+/// The rules of lowercase labels that a text breaks.
+pub(super) fn label_breaks(text: &str) -> Vec<String> {
+    let mut broken = Vec::new();
+    if text.len() > 63 {
+        broken.push("must be no more than 63 characters".to_owned());
+    }
+    if !is_label(text) {
+        broken.push(if is_subdomain(text) { "must not contain dots".to_owned() } else { LABEL.to_owned() });
+    }
+    broken
+}
+
+/// The rules of lowercase subdomains that a text breaks.
+pub(super) fn subdomain_breaks(text: &str) -> Vec<String> {
+    let mut broken = Vec::new();
+    if text.len() > 253 {
+        broken.push("must be no more than 253 characters".to_owned());
+    }
+    if !is_subdomain(text) {
+        broken.push(SUBDOMAIN.to_owned());
+    }
+    broken
+}
+
+/// The rules of qualified names (`example.com/name`), which keys of labels are, that a text breaks.
+pub(super) fn qualified_name_breaks(text: &str) -> Vec<String> {
+    let mut broken = Vec::new();
+    let name = match text.split_once('/') {
+        None => text,
+        Some((_, name)) if name.contains('/') => return vec![KEY_OF_PARTS.to_owned()],
+        Some((prefix, name)) => {
+            if prefix.is_empty() {
+                broken.push("prefix part must be non-empty".to_owned());
+            } else {
+                broken.extend(subdomain_breaks(prefix).into_iter().map(|rule| {
+                    // The prefix is judged by newer words than names of objects.
+                    format!("prefix part {}", rule.replace(" characters", " bytes"))
+                        .replace("lower case alphanumeric bytes", "lower case alphanumeric characters")
+                }));
+            }
+            name
         }
-        let text = value.as_str().unwrap_or_default();
-        if !is_word(text) {
-            causes.push(Cause::invalid("metadata.labels", &json!(text), VALUE));
-        } else if text.len() > 63 {
-            causes.push(Cause::invalid("metadata.labels", &json!(text), "must be no more than 63 bytes"));
+    };
+    if name.is_empty() {
+        broken.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        broken.push("name part must be no more than 63 bytes".to_owned());
+    }
+    if name.is_empty() || !is_word(name) {
+        broken.push(KEY.to_owned());
+    }
+    broken
+}
+
+/// The rules of label values that a text breaks.
+pub(super) fn value_breaks(text: &str) -> Vec<&'static str> {
+    let mut broken = Vec::new();
+    if text.len() > 63 {
+        broken.push("must be no more than 63 bytes");
+    }
+    if !is_word(text) {
+        broken.push(VALUE);
+    }
+    broken
+}
+
+/// Judges a key of a label.
+pub(super) fn check_key(key: &str, place: Place<'_>, causes: &mut Vec<Cause>) {
+    for broken in qualified_name_breaks(key) {
+        causes.push(Cause::invalid(place, &json!(key), &broken));
+    }
+}
+
+/// Judges a map of labels. All of its faults are told at the map itself.
+pub(super) fn check_labels(labels: &Value, place: Place<'_>, causes: &mut Vec<Cause>) {
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        check_key(key, place, causes);
+        let value = value.as_str().unwrap_or_default();
+        for broken in value_breaks(value) {
+            causes.push(Cause::invalid(place, &json!(value), broken));
         }
     }
-    causes
+}
+
+/// Judges a name that must be a lowercase label.
+pub(super) fn check_label(name: &str, place: Place<'_>, causes: &mut Vec<Cause>) {
+    for broken in label_breaks(name) {
+        causes.push(Cause::invalid(place, &json!(name), &broken));
+    }
+}
+
+/// Judges a name that must be a lowercase subdomain.
+pub(super) fn check_subdomain(name: &str, place: Place<'_>, causes: &mut Vec<Cause>) {
+    for broken in subdomain_breaks(name) {
+        causes.push(Cause::invalid(place, &json!(name), &broken));
+    }
 }
 
 /// The rule of label keys that a text breaks, if it breaks one.
-pub(crate) fn label_key_breaks(key: &str) -> Option<&'static str> {
-    let part = key.rsplit_once('/').map_or(key, |(_, part)| part);
-    if part.is_empty() || !is_word(part) {
-        return Some(KEY);
-    }
-    (part.len() > 63).then_some("name part must be no more than 63 bytes")
+pub(crate) fn label_key_breaks(key: &str) -> Option<String> {
+    qualified_name_breaks(key).into_iter().next()
 }
 
 /// The rule of label values that a text breaks, if it breaks one.
 pub(crate) fn label_value_breaks(value: &str) -> Option<&'static str> {
-    if !is_word(value) {
-        return Some(VALUE);
-    }
-    (value.len() > 63).then_some("must be no more than 63 bytes")
+    value_breaks(value).into_iter().next()
 }
 
 fn is_label(text: &str) -> bool {
@@ -118,5 +203,16 @@ mod tests {
             assert!(!is_subdomain(bad), "{bad}");
         }
         assert!(is_word("") && is_word("A_b.c-1") && !is_word("-a") && !is_word("a ") && !is_word("ä"));
+    }
+
+    #[test]
+    fn qualified_names_have_at_most_one_prefix() {
+        for good in ["a", "A_b", "example.com/A.b", "x/y"] {
+            assert_eq!(qualified_name_breaks(good), Vec::<String>::new(), "{good}");
+        }
+        for (bad, faults) in [("", 2), ("/a", 1), ("a/", 2), ("a/b/c", 1), ("A/b", 1), ("a b", 1)] {
+            assert_eq!(qualified_name_breaks(bad).len(), faults, "{bad}");
+        }
+        assert_eq!(qualified_name_breaks(&"x".repeat(64)), ["name part must be no more than 63 bytes"]);
     }
 }

@@ -2,23 +2,25 @@
 
 use serde_json::{Value, json};
 
+use super::place::{Place, list, text};
+use super::{names, scheduling};
 use crate::rest::Cause;
 
-/// Taints: known effects, unique by key and effect.
-pub(super) fn check(node: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let taints = node["spec"]["taints"].as_array().map(Vec::as_slice).unwrap_or_default();
+/// Taints: names of labels, known effects, unique by key and effect.
+pub(super) fn check(node: &Value, causes: &mut Vec<Cause>) {
+    let taints = list(&node["spec"]["taints"]);
+    let at = Place::Start("metadata.taints");
     for (index, taint) in taints.iter().enumerate() {
-        let place = format!("metadata.taints[{index}]");
-        let effect = taint["effect"].as_str().unwrap_or_default();
-        if taint["key"].as_str().unwrap_or_default().is_empty() {
-            causes.push(Cause::required(format!("{place}.key"), "name part must be non-empty"));
+        let place = at.index(index);
+        names::check_key(text(&taint["key"]), place.field("key"), causes);
+        let value = text(&taint["value"]);
+        let broken = names::value_breaks(value);
+        if !broken.is_empty() {
+            causes.push(Cause::invalid(place.field("value"), &json!(value), &broken.join(";")));
         }
-        if effect.is_empty() {
-            causes.push(Cause::required(format!("{place}.effect"), ""));
-        } else if !matches!(effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
-            let known = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-            causes.push(Cause::unsupported(format!("{place}.effect"), &json!(effect), &known));
+        match text(&taint["effect"]) {
+            "" => causes.push(Cause::required(place.field("effect"), "")),
+            effect => scheduling::check_effect(effect, place.field("effect"), causes),
         }
         if taints[..index]
             .iter()
@@ -35,13 +37,13 @@ pub(super) fn check(node: &Value) -> Vec<Cause> {
             causes.push(Cause::duplicate(place, &shown, "taints must be unique by key and effect pair"));
         }
     }
-    causes
 }
 
 /// What of a node may change.
 pub(super) fn on_update(old: &Value, new: &Value) -> Vec<Cause> {
     // An update is checked once as an object and once as a change.
-    let mut causes = check(new);
+    let mut causes = Vec::new();
+    check(new, &mut causes);
     let provider = |node: &Value| node["spec"]["providerID"].as_str().unwrap_or_default().to_owned();
     if !provider(old).is_empty() && provider(old) != provider(new) {
         causes.push(Cause::forbidden(

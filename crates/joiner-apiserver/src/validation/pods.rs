@@ -2,28 +2,62 @@
 
 use serde_json::{Map, Value, json};
 
+use super::containers::{self, Surroundings, one_of};
+use super::place::{Place, list, text};
+use super::{metadata, names, scheduling, volumes};
 use crate::rest::Cause;
 
-/// A pod needs containers, and they need names and images.
-pub(super) fn check(spec: &Value, place: &str) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let containers = spec["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if containers.is_empty() {
-        causes.push(Cause::required(format!("{place}.containers"), ""));
+/// Judges the spec of a pod.
+pub(super) fn check(spec: &Value, place: Place<'_>, causes: &mut Vec<Cause>) {
+    check_with(spec, Vec::new(), place, causes);
+}
+
+/// Judges a template of pods. `further`: volumes that whoever makes the pods brings along.
+pub(super) fn check_template(
+    template: &Value,
+    further: Vec<&str>,
+    place: Place<'_>,
+    causes: &mut Vec<Cause>,
+) {
+    names::check_labels(&template["metadata"]["labels"], place.field("labels"), causes);
+    metadata::check_annotations(&template["metadata"]["annotations"], place.field("annotations"), causes);
+    let spec = &template["spec"];
+    let at = place.field("spec");
+    check_with(spec, further, at, causes);
+    if !list(&spec["ephemeralContainers"]).is_empty() {
+        let detail = "ephemeral containers not allowed in pod template";
+        causes.push(Cause::forbidden(at.field("ephemeralContainers"), detail));
     }
-    for (index, container) in containers.iter().enumerate() {
-        let of = |field: &str| container[field].as_str().unwrap_or_default();
-        let place = format!("{place}.containers[{index}]");
-        if of("name").is_empty() {
-            causes.push(Cause::required(format!("{place}.name"), ""));
-        } else if containers[..index].iter().any(|other| other["name"] == container["name"]) {
-            causes.push(Cause::duplicate(format!("{place}.name"), &container["name"].to_string(), ""));
-        }
-        if of("image").is_empty() {
-            causes.push(Cause::required(format!("{place}.image"), ""));
+}
+
+fn check_with<'a>(spec: &'a Value, further: Vec<&'a str>, place: Place<'_>, causes: &mut Vec<Cause>) {
+    let mut right = volumes::check(list(&spec["volumes"]), place.field("volumes"), causes);
+    right.extend(further);
+    let claims = list(&spec["resourceClaims"]).iter().map(|claim| text(&claim["name"])).collect();
+    containers::check(spec, &Surroundings { volumes: right, claims }, place, causes);
+    one_of(spec, "restartPolicy", &["Always", "OnFailure", "Never"], place, causes);
+    let dns = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    one_of(spec, "dnsPolicy", &dns, place, causes);
+    scheduling::check(spec, place, causes);
+    for field in ["serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"] {
+        if let Some(name) = spec.get(field).and_then(Value::as_str).filter(|name| !name.is_empty()) {
+            names::check_subdomain(name, place.field(field), causes);
         }
     }
-    causes
+    for field in ["hostname", "subdomain"] {
+        if let Some(name) = spec.get(field).and_then(Value::as_str).filter(|name| !name.is_empty()) {
+            names::check_label(name, place.field(field), causes);
+        }
+    }
+    if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64()
+        && !(1..=i64::from(i32::MAX)).contains(&seconds)
+    {
+        let detail = "must be between 1 and 2147483647, inclusive";
+        causes.push(Cause::invalid(place.field("activeDeadlineSeconds"), &json!(seconds), detail));
+    }
+    if spec.get("preemptionPolicy").is_some() {
+        one_of(spec, "preemptionPolicy", &["PreemptLowerPriority", "Never"], place, causes);
+    }
 }
 
 const REFUSED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
@@ -34,7 +68,7 @@ const REFUSED: &str = "pod updates may not change fields other than `spec.contai
 pub(super) fn on_update(old: &Value, new: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let (old, new) = (&old["spec"], &new["spec"]);
-    let list = |spec: &Value, field: &str| spec[field].as_array().cloned().unwrap_or_default();
+    let list = |spec: &Value, field: &str| list(&spec[field]).to_vec();
 
     let tolerations = list(new, "tolerations");
     let kept =

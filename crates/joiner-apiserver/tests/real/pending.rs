@@ -2,9 +2,6 @@
 
 /// Of `further.jsonl`, by the embedded server.
 pub(crate) const EMBEDDED: &[(&str, &str)] = &[
-    ("finalizers/bad name", "names of finalizers are not checked"),
-    ("finalizers/name without a domain", "names of finalizers are not checked"),
-    ("strategic/volume source replaced without retain keys", "two sources of one volume are not refused"),
     ("subresources/negative scale", "negative replicas are not refused"),
     ("subresources/scale by apply", "apply on `scale` is not there"),
     ("subresources/scale of a custom resource without replicas", "a Scale of 0 instead of an error"),
@@ -30,20 +27,6 @@ pub(crate) const EMBEDDED: &[(&str, &str)] = &[
     ("definitions/deprecated version warns", "no warning"),
     ("definitions/scope cannot change", "the scope may change"),
     ("definitions/embedded objects", "embedded objects are not checked"),
-    ("admissions/overhead and scheduling of the runtime class", "tolerations come in another order"),
-    ("admissions/class with both default and value", "values above the limit are not refused"),
-    ("checks/pod with bad resources", "not checked"),
-    ("checks/bad toleration", "not checked"),
-    ("checks/bad node affinity operator", "not checked"),
-    ("checks/Gt with two values", "not checked"),
-    ("checks/spread with zero skew", "not checked"),
-    ("checks/affinity without a topology key", "not checked"),
-    ("checks/deployment with negative replicas", "not checked"),
-    ("checks/budget with a bad percentage", "not checked"),
-    ("checks/job without a restart policy", "not checked"),
-    ("checks/annotation key", "not checked"),
-    ("checks/owner without a uid", "not checked"),
-    ("checks/two controlling owners", "not checked"),
     ("requests/protobuf alone", "the message is that of a list of types"),
 ];
 

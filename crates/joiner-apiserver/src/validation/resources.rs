@@ -1,0 +1,128 @@
+//! Requests and limits.
+
+use serde_json::{Value, json};
+
+use super::names;
+use super::place::{Place, list, text};
+use crate::fields::quantity_nanos;
+use crate::rest::Cause;
+
+/// Judges requests and limits of a container.
+pub(super) fn check(resources: &Value, claims: &[&str], place: Place<'_>, causes: &mut Vec<Cause>) {
+    if !resources.is_object() {
+        return;
+    }
+    let (limits_at, requests_at) = (place.field("limits"), place.field("requests"));
+    let (limits, requests) = (&resources["limits"], &resources["requests"]);
+    let (mut computes, mut huge) = (false, false);
+    for (amounts, at) in [(limits, limits_at), (requests, requests_at)] {
+        for (name, amount) in amounts.as_object().into_iter().flatten() {
+            check_name(name, at.key(name), causes);
+            check_amount(name, amount, at.key(name), causes);
+            computes |= matches!(name.as_str(), "cpu" | "memory");
+            huge |= is_huge_page(name);
+        }
+    }
+    for (name, request) in requests.as_object().into_iter().flatten() {
+        let Some(limit) = limits.get(name) else {
+            if !may_overcommit(name) {
+                causes.push(Cause::required(limits_at, "Limit must be set for non overcommitable resources"));
+            }
+            continue;
+        };
+        let (wanted, most) = (quantity_nanos(text(request)), quantity_nanos(text(limit)));
+        if wanted != most && !may_overcommit(name) {
+            let detail = format!("must be equal to {name} limit of {}", text(limit));
+            causes.push(Cause::invalid(requests_at, request, &detail));
+        } else if wanted > most {
+            let detail = format!("must be less than or equal to {name} limit of {}", text(limit));
+            causes.push(Cause::invalid(requests_at, request, &detail));
+        }
+    }
+    if huge && !computes {
+        causes.push(Cause::forbidden(place, "HugePages require cpu or memory"));
+    }
+    let at = place.field("claims");
+    for (index, claim) in list(&resources["claims"]).iter().enumerate() {
+        let place = at.index(index);
+        let name = text(&claim["name"]);
+        if name.is_empty() {
+            causes.push(Cause::required(place.field("name"), ""));
+        } else if !claims.contains(&name) {
+            causes.push(Cause::not_found(place.field("name"), &json!(name)));
+        }
+    }
+}
+
+fn is_huge_page(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
+
+/// Resources of Kubernetes itself have no domain, or one under `kubernetes.io`.
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+fn may_overcommit(name: &str) -> bool {
+    is_native(name) && !is_huge_page(name)
+}
+
+/// Resources of devices and the like.
+fn is_extended(name: &str) -> bool {
+    !is_native(name)
+        && !name.starts_with("requests.")
+        && names::qualified_name_breaks(&format!("requests.{name}")).is_empty()
+}
+
+const CONTAINER: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+const OTHER: [&str; 17] = [
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "storage",
+    "requests.storage",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+fn check_name(name: &str, place: Place<'_>, causes: &mut Vec<Cause>) {
+    if CONTAINER.contains(&name) {
+        return;
+    }
+    let mut refuse = |detail: &str| causes.push(Cause::invalid(place, &json!(name), detail));
+    let broken = names::qualified_name_breaks(name);
+    if broken.is_empty() && !name.contains('/') && !OTHER.contains(&name) && !is_huge_page(name) {
+        refuse("must be a standard resource type or fully qualified");
+    }
+    for broken in &broken {
+        refuse(broken);
+    }
+    if !name.contains('/') {
+        if !is_huge_page(name) {
+            refuse("must be a standard resource for containers");
+        }
+    } else if !is_native(name) && !is_extended(name) {
+        refuse("doesn't follow extended resource name standard");
+    }
+}
+
+fn check_amount(name: &str, amount: &Value, place: Place<'_>, causes: &mut Vec<Cause>) {
+    let Some(nanos) = quantity_nanos(text(amount)) else { return };
+    if nanos < 0 {
+        causes.push(Cause::invalid(place, amount, "must be greater than or equal to 0"));
+    }
+    // Devices come in wholes; thousandths are as fine as the rule looks.
+    if is_extended(name) && (nanos / 1_000_000) % 1000 != 0 {
+        causes.push(Cause::invalid(place, amount, "must be an integer"));
+    }
+}
