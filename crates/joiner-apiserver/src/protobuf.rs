@@ -4,6 +4,7 @@
 //! the published `generated.proto` files, packed in `data/protobuf.json.zst` and read at first use. Fields nobody knows are left out,
 //! as the real server does.
 
+mod go_order;
 mod values;
 mod wire;
 
@@ -15,6 +16,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use wire::{Field, Wire};
+
+pub(crate) use go_order::written;
 
 /// The media type of this form.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

@@ -32,6 +32,9 @@ pub(crate) fn on_create(resource: &Resource, object: &Value) -> Vec<Cause> {
         Some(_) => causes.extend(custom_rules(resource, object, None)),
         None => causes.extend(kind_rules(resource, object)),
     }
+    if resource.is("", "pods") && object["spec"].get("ephemeralContainers").is_some() {
+        causes.push(Cause::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+    }
     causes
 }
 
@@ -49,6 +52,9 @@ pub(crate) fn on_update(resource: &Resource, old: &Value, new: &Value, subresour
     causes.extend(kind_rules(resource, new));
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "pods") if subresource.is_empty() => causes.extend(pods::on_update(old, new)),
+        ("", "pods") if subresource == "ephemeralcontainers" => {
+            causes.extend(pods::on_ephemeral_update(old, new));
+        }
         ("", "nodes") => causes.extend(nodes::on_update(old, new)),
         ("", "configmaps" | "secrets") => causes.extend(immutable_content(old, new)),
         ("apps", "deployments" | "replicasets" | "daemonsets") | ("batch", "jobs") => {
@@ -56,6 +62,9 @@ pub(crate) fn on_update(resource: &Resource, old: &Value, new: &Value, subresour
             if *selector != old["spec"]["selector"] {
                 causes.push(Cause::invalid("spec.selector", selector, "field is immutable"));
             }
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            causes.extend(definition_on_update(old, new));
         }
         ("scheduling.k8s.io", "priorityclasses") if old["value"] != new["value"] => {
             causes.push(Cause::forbidden("value", "may not be changed in an update."));
@@ -86,10 +95,35 @@ fn kind_rules(resource: &Resource, object: &Value) -> Vec<Cause> {
 }
 
 fn definition(object: &Value) -> Vec<Cause> {
-    match Definition::parse(object) {
+    let mut causes: Vec<Cause> = match Definition::parse(object) {
         Ok(_) => Vec::new(),
         Err(causes) => causes.into_iter().map(Cause::from).collect(),
+    };
+    let stored = object["status"].get("storedVersions").unwrap_or(&Value::Null);
+    if stored.as_array().is_none_or(Vec::is_empty) {
+        let detail = "must have at least one stored version";
+        causes.push(Cause::invalid("status.storedVersions", stored, detail));
     }
+    causes
+}
+
+/// What of a definition may not change, once it is served.
+fn definition_on_update(old: &Value, new: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let mut fixed = vec![("/spec/group", "spec.group"), ("/spec/names/plural", "spec.names.plural")];
+    let established = place::list(&old["status"]["conditions"])
+        .iter()
+        .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
+    if established {
+        fixed.extend([("/spec/scope", "spec.scope"), ("/spec/names/kind", "spec.names.kind")]);
+    }
+    for (pointer, field) in fixed {
+        let value = new.pointer(pointer).unwrap_or(&Value::Null);
+        if Some(value) != old.pointer(pointer) {
+            causes.push(Cause::invalid(field, value, "field is immutable"));
+        }
+    }
+    causes
 }
 
 /// The schema of a custom resource judges its objects.

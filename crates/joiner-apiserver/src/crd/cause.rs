@@ -29,6 +29,11 @@ impl Cause {
         Cause::new("FieldValueInvalid", field, with_detail(&format!("Invalid value: {value}"), detail))
     }
 
+    /// The value is wrong, and shown in a form of its own.
+    pub(super) fn invalid_shown(field: &str, shown: &str, detail: &str) -> Cause {
+        Cause::new("FieldValueInvalid", field, with_detail(&format!("Invalid value: {shown}"), detail))
+    }
+
     /// The value is wrong, and too large to be shown.
     pub(super) fn invalid_omitted(field: &str, detail: &str) -> Cause {
         Cause::new("FieldValueInvalid", field, with_detail("Invalid value", detail))

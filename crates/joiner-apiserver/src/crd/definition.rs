@@ -67,19 +67,32 @@ impl Definition {
             }
         }
         let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
+        let versions = versions.map(Vec::as_slice).unwrap_or_default();
+        // What all versions say is told once, at a place of its own.
+        let shared = is_shared(versions, "schema");
         let mut read = Vec::new();
-        for (index, version) in versions.into_iter().flatten().enumerate() {
-            match parse_version(version, &format!("spec.versions[{index}]")) {
+        for (index, version) in versions.iter().enumerate() {
+            let path = format!("spec.versions[{index}]");
+            let schema_path = if shared {
+                "spec.validation.openAPIV3Schema".to_owned()
+            } else {
+                format!("{path}.schema.openAPIV3Schema")
+            };
+            match parse_version(version, &path, &schema_path) {
                 Ok(version) => read.push(version),
-                Err(faults) => causes.extend(faults),
+                Err(faults) => {
+                    for fault in faults {
+                        if !causes.contains(&fault) {
+                            causes.push(fault);
+                        }
+                    }
+                }
             }
         }
-        let stored = |version: &&Value| version.get("storage") == Some(&Value::Bool(true));
-        let stored = versions.into_iter().flatten().filter(stored).count();
-        if stored != 1 {
+        let stored = versions.iter().filter(|version| version.get("storage") == Some(&Value::Bool(true)));
+        if stored.count() != 1 {
             let detail = "must have exactly one version marked as storage version";
-            let value = definition.pointer("/spec/versions").unwrap_or(&Value::Null);
-            causes.push(Cause::invalid("spec.versions", value, detail));
+            causes.push(Cause::invalid_shown("spec.versions", &shown(versions), detail));
         }
         if !causes.is_empty() {
             return Err(causes);
@@ -99,15 +112,50 @@ impl Definition {
     }
 }
 
-fn parse_version(version: &Value, path: &str) -> Result<Version, Vec<Cause>> {
+/// Whether all versions say the same about a subject.
+fn is_shared(versions: &[Value], subject: &str) -> bool {
+    versions.windows(2).all(|pair| pair[0].get(subject) == pair[1].get(subject))
+}
+
+/// Versions as Kubernetes shows them: by the names of its fields in Go, and without what all of them share.
+fn shown(versions: &[Value]) -> String {
+    let fields = [
+        ("Schema", "schema"),
+        ("Subresources", "subresources"),
+        ("AdditionalPrinterColumns", "additionalPrinterColumns"),
+        ("SelectableFields", "selectableFields"),
+    ];
+    let shown: Vec<String> = versions
+        .iter()
+        .map(|version| {
+            let flag = |name: &str| version.get(name) == Some(&Value::Bool(true));
+            let get = |name: &str| version.get(name).unwrap_or(&Value::Null);
+            let mut text = format!(
+                "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{}",
+                get("name"),
+                flag("served"),
+                flag("storage"),
+                flag("deprecated"),
+                get("deprecationWarning")
+            );
+            for (name, field) in fields {
+                let value = if is_shared(versions, field) { &Value::Null } else { get(field) };
+                text.push_str(&format!(",\"{name}\":{value}"));
+            }
+            text + "}"
+        })
+        .collect();
+    format!("[{}]", shown.join(","))
+}
+
+fn parse_version(version: &Value, path: &str, schema_path: &str) -> Result<Version, Vec<Cause>> {
     let flag = |name: &str| version.get(name).and_then(Value::as_bool) == Some(true);
     let name = version.get("name").and_then(Value::as_str).unwrap_or_default();
     if name.is_empty() {
         return Err(vec![Cause::required(&format!("{path}.name"), "")]);
     }
-    let at = format!("{path}.schema.openAPIV3Schema");
     let Some(schema) = version.pointer("/schema/openAPIV3Schema") else {
-        return Err(vec![Cause::required(&at, "schemas are required")]);
+        return Err(vec![Cause::required(&format!("{path}.schema.openAPIV3Schema"), "")]);
     };
     let status = version.pointer("/subresources/status").is_some();
     Ok(Version {
@@ -115,6 +163,6 @@ fn parse_version(version: &Value, path: &str) -> Result<Version, Vec<Cause>> {
         served: flag("served"),
         storage: flag("storage"),
         status,
-        structural: Structural::parse(schema, status, &at)?,
+        structural: Structural::parse(schema, status, schema_path)?,
     })
 }

@@ -13,6 +13,11 @@ pub(super) fn prune(root: &Node, object: &mut Value) -> Vec<String> {
     gone
 }
 
+/// Prunes a part of an object.
+pub(super) fn prune_below(node: &Node, value: &mut Value) {
+    prune_node(node, value, "", node.embedded, &mut Vec::new());
+}
+
 fn prune_node(node: &Node, value: &mut Value, path: &str, whole: bool, gone: &mut Vec<String>) {
     match value {
         Value::Object(map) => {

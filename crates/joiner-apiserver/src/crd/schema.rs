@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::Cause;
 use super::checks::Checks;
 use super::rules::Rules;
+use super::{embedded, own_defaults};
 use crate::schema::{ListType, Schemas, TypeRef};
 
 /// The schema of one version of a custom resource.
@@ -16,6 +17,7 @@ pub struct Structural {
     schemas: Schemas,
     place: crate::schema::Place,
     has_rules: bool,
+    has_embedded: bool,
 }
 
 /// One place in a schema.
@@ -62,12 +64,16 @@ impl Structural {
                 "must be object at the root",
             ));
         }
+        if causes.is_empty() && own_defaults::any(&root) {
+            own_defaults::check(&root, path, &mut causes);
+        }
         if !causes.is_empty() {
             return Err(causes);
         }
         let (schemas, place) = Schemas::custom(schema, status_apart);
         let has_rules = root.has_rules();
-        Ok(Structural { root, schemas, place, has_rules })
+        let has_embedded = root.has_embedded();
+        Ok(Structural { root, schemas, place, has_rules, has_embedded })
     }
 
     /// The type of the objects, for patches, apply and field validation.
@@ -90,6 +96,9 @@ impl Structural {
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = Vec::new();
         super::validate::validate(&self.root, new, old, "", &mut causes);
+        if self.has_embedded {
+            embedded::check(&self.root, new, "", &mut causes);
+        }
         let doubled_before = old.is_some_and(|old| !super::lists::check(&self.root, old).is_empty());
         if !doubled_before {
             causes.extend(super::lists::check(&self.root, new));
@@ -174,6 +183,13 @@ impl Node {
             || self.properties.values().any(Node::has_rules)
             || self.items.as_ref().is_some_and(|items| items.has_rules())
             || self.additional.as_ref().is_some_and(|values| values.has_rules())
+    }
+
+    fn has_embedded(&self) -> bool {
+        self.embedded
+            || self.properties.values().any(Node::has_embedded)
+            || self.items.as_ref().is_some_and(|items| items.has_embedded())
+            || self.additional.as_ref().is_some_and(|values| values.has_embedded())
     }
 
     /// The schema of a member of an object.

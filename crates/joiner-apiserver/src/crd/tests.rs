@@ -197,7 +197,7 @@ fn definitions_are_judged() {
     let fields = |schema: Value| -> Vec<String> {
         Definition::parse(&definition(schema)).unwrap_err().into_iter().map(|cause| cause.field).collect()
     };
-    let at = "spec.versions[0].schema.openAPIV3Schema";
+    let at = "spec.validation.openAPIV3Schema";
     assert_eq!(fields(json!({})), [format!("{at}.type")]);
     assert_eq!(
         fields(json!({"type": "object", "properties": {"a": {}}})),

@@ -9,6 +9,7 @@ mod document;
 mod normalize;
 mod quantity;
 mod scalars;
+mod yaml_keys;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,6 +20,7 @@ pub use document::Document;
 pub use normalize::normalize;
 pub use quantity::canonical_quantity;
 pub(crate) use quantity::{quantity_from_nanos, quantity_nanos};
+pub(crate) use yaml_keys::{forgiving, repeated_keys};
 
 use crate::schema::{Shape, TypeRef};
 
@@ -32,6 +34,8 @@ pub enum FieldProblem {
     Unknown(String),
     /// The field stands there twice; the path. The last one counts.
     Duplicate(String),
+    /// Keys of a YAML document stand there twice; the message. The last ones count.
+    Repeated(String),
     /// The value cannot be read; the message.
     Type(String),
 }
@@ -48,7 +52,7 @@ impl fmt::Display for FieldProblem {
         match self {
             FieldProblem::Unknown(path) => write!(f, "unknown field \"{path}\""),
             FieldProblem::Duplicate(path) => write!(f, "duplicate field \"{path}\""),
-            FieldProblem::Type(message) => f.write_str(message),
+            FieldProblem::Repeated(message) | FieldProblem::Type(message) => f.write_str(message),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Each is a pure function from document and patch to document. A refusal says what Kubernetes answers, status and words.
 //! Server-side apply is no patch of this kind: it lives in [`crate::apply`].
 
-mod go_print;
+pub(crate) mod go_print;
 mod json;
 mod merge;
 mod strategic;

@@ -25,6 +25,9 @@ pub struct Accepted {
     pub yaml: bool,
 }
 
+const MEDIA_TYPES: [&str; 3] =
+    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
 const REFUSED: &str = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
     application/vnd.kubernetes.protobuf, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
@@ -37,10 +40,16 @@ pub fn negotiate(header: Option<&str>) -> Result<Accepted, Failure> {
     if header.trim().is_empty() {
         return Ok(Accepted { form: Form::Objects, yaml: false });
     }
-    header
-        .split(',')
-        .find_map(accept_one)
-        .ok_or_else(|| Failure::new(406, "NotAcceptable", REFUSED).with_details(json!({})))
+    if let Some(accepted) = header.split(',').find_map(accept_one) {
+        return Ok(accepted);
+    }
+    // A type that is known in a form that is not is refused later, and in other words.
+    let known = |clause: &str| MEDIA_TYPES.contains(&clause.split(';').next().unwrap_or_default().trim());
+    if header.split(',').any(known) {
+        let message = format!("only the following media types are accepted: {}", MEDIA_TYPES.join(", "));
+        return Err(Failure::new(406, "NotAcceptable", message));
+    }
+    Err(Failure::new(406, "NotAcceptable", REFUSED).with_details(json!({})))
 }
 
 fn accept_one(clause: &str) -> Option<Accepted> {

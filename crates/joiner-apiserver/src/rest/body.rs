@@ -48,7 +48,7 @@ fn json_document(text: &str, expected: &str) -> Result<Document, Failure> {
 
 /// Reads YAML as a document.
 pub(crate) fn yaml_document(text: &str) -> Result<Document, Failure> {
-    let value: Value = serde_saphyr::from_str(text)
+    let value: Value = serde_saphyr::from_str_with_options(text, crate::fields::forgiving())
         .map_err(|error| Failure::bad_request(format!("error decoding YAML: {error}")))?;
     Ok(Document::from(&value))
 }
@@ -59,7 +59,11 @@ pub(crate) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<Dec
     let document = document(call, &resource.kind)?;
     let object = document.to_value();
     check_kind(call, &object)?;
-    let problems = typed::check(resource, &document)?;
+    let mut problems = typed::check(resource, &document)?;
+    if call.incoming.content_type.as_deref() == Some("application/yaml") {
+        let repeated = crate::fields::repeated_keys(&String::from_utf8_lossy(&call.incoming.body));
+        problems.splice(0..0, repeated.map(crate::fields::FieldProblem::Repeated));
+    }
     let warnings = typed::judge(resource, problems, validation)?;
     let mut object = typed::clean(resource, object);
     object["apiVersion"] = resource.api_version().into();

@@ -26,6 +26,8 @@ pub struct CustomKind {
     pub openapi: Value,
     /// Columns for tables.
     pub columns: Vec<PrinterColumn>,
+    /// What to tell those who use this version, if they should not.
+    pub deprecation: Option<String>,
 }
 
 /// A column of the tables of a custom resource.
@@ -362,7 +364,12 @@ fn resource_of(definition: &Value, version: &Value, parsed: &Arc<Definition>) ->
         priority: column["priority"].as_i64().unwrap_or(0),
         path: Path::parse(text_at(&column, "jsonPath")),
     });
+    let deprecation = (version["deprecated"] == true).then(|| match version["deprecationWarning"].as_str() {
+        Some(warning) => warning.to_owned(),
+        None => format!("{group}/{} {kind} is deprecated", text_at(version, "name")),
+    });
     let custom = CustomKind {
+        deprecation,
         definition: parsed.clone(),
         version: text_at(version, "name").to_owned(),
         selectable: list(&version["selectableFields"]).iter().map(|field| path(&field["jsonPath"])).collect(),

@@ -248,6 +248,9 @@ pub async fn handle(core: &Core, incoming: &Incoming) -> Result<Answer, Failure>
         collection(&call, place.watch).await?
     };
     answer.yaml = call.accepted.yaml;
+    if let Some(warning) = call.resource.custom.as_ref().and_then(|custom| custom.deprecation.clone()) {
+        answer.warnings.insert(0, warning);
+    }
     Ok(answer)
 }
 
@@ -274,6 +277,9 @@ async fn collection(call: &Call<'_>, watch: bool) -> Result<Answer, Failure> {
             allowed(call, "create")?;
             if let Some(answer) = reviews::answer(call)? {
                 return Ok(answer);
+            }
+            if call.resource.is("", "bindings") {
+                return pods::bind_by_name(call);
             }
             create::create(call)
         }
@@ -334,8 +340,8 @@ fn subresource(call: &mut Call<'_>) -> Result<Answer, Failure> {
             let object = call.stored(&call.core.store.open())?;
             Ok(render::object(call, 200, &object))
         }
-        ("status" | "resize" | "finalize", "update") => update::put(call),
-        ("status" | "resize" | "finalize", "patch") => patching::patch(call),
+        ("status" | "resize" | "finalize" | "ephemeralcontainers", "update") => update::put(call),
+        ("status" | "resize" | "finalize" | "ephemeralcontainers", "patch") => patching::patch(call),
         _ => Err(Failure::new(
             501,
             "NotImplemented",

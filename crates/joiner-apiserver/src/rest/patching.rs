@@ -1,14 +1,15 @@
 //! Patch, in its four languages.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::body::yaml_document;
-use super::metadata::{meta_text, set_meta};
+use super::metadata::{map_of, meta_text, set_meta};
 use super::options::{FieldValidation, WriteOptions};
 use super::status::{Cause, Failure};
 use super::update::check_place;
 use super::{Answer, Call, UpdateContext, create, go_json, render, typed, update_object};
 use crate::patch::{self, PatchError};
+use crate::protobuf;
 use crate::resources::Resource;
 
 /// The content type of server-side apply.
@@ -38,7 +39,7 @@ pub(crate) fn language(call: &Call<'_>) -> Result<Language, Failure> {
         }
         _ => {
             let failure = Failure::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
-            Err(failure.with_details(serde_json::json!({})))
+            Err(failure.with_details(json!({})))
         }
     }
 }
@@ -46,7 +47,7 @@ pub(crate) fn language(call: &Call<'_>) -> Result<Language, Failure> {
 impl From<PatchError> for Failure {
     fn from(error: PatchError) -> Self {
         let failure = Failure::new(error.status, error.reason, error.message);
-        if error.status == 422 { failure.with_details(serde_json::json!({})) } else { failure }
+        if error.status == 422 { failure.with_details(json!({})) } else { failure }
     }
 }
 
@@ -91,7 +92,12 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Answer, Failure> {
     let shown = render::in_version(resource, &old);
     let mut new = patched(language, resource, &shown, &patch)?;
     let problems = typed::check_value(resource, &new)?;
-    let warnings = judge_patch(resource, &call.name, problems, options.validation)?;
+    if options.validation == FieldValidation::Strict
+        && let Some(message) = crate::fields::strict_error(&problems)
+    {
+        return Err(refuse_strictly(language, resource, &patch, &new, &message));
+    }
+    let warnings = typed::judge(resource, problems, options.validation)?;
     new = typed::clean(resource, new);
     if resource.is("events.k8s.io", "events") {
         new = super::events::to_involved(new);
@@ -121,21 +127,39 @@ fn check_uid(resource: &Resource, old: &Value, new: &Value) -> Result<(), Failur
     Err(Failure::invalid(&resource.group, &resource.kind, name, &[cause.clone(), cause]))
 }
 
-/// Fields nobody knows refuse a strict patch with another status than a strict body.
-fn judge_patch(
+/// Fields nobody knows refuse a strict patch. Of a strategic one the patch is shown, of the others what came of it.
+fn refuse_strictly(
+    language: Language,
     resource: &Resource,
-    name: &str,
-    problems: Vec<crate::fields::FieldProblem>,
-    validation: FieldValidation,
-) -> Result<Vec<String>, Failure> {
-    match crate::fields::strict_error(&problems) {
-        Some(message) if validation == FieldValidation::Strict => {
-            let cause = Cause::invalid("patch", &Value::Null, &message);
-            let cause = Cause { message: cause.message.replacen("null", "<patch>", 1), ..cause };
-            Err(Failure::invalid(&resource.group, &resource.kind, name, &[cause]))
+    patch: &Value,
+    patched: &Value,
+    message: &str,
+) -> Failure {
+    let shown = match language {
+        Language::Strategic => patch::go_print::go_print(patch),
+        Language::Merge => protobuf::written(&resource.api_version(), &resource.kind, patched, patch),
+        Language::Json | Language::Apply => {
+            protobuf::written(&resource.api_version(), &resource.kind, patched, &reached_by(patch))
         }
-        _ => typed::judge(resource, problems, validation),
+    };
+    Failure::invalid("", "", "", &[Cause::invalid("patch", &shown.into(), message)])
+}
+
+/// The objects into which the operations of a JSON patch reach.
+fn reached_by(operations: &Value) -> Value {
+    let mut reached = json!({});
+    for operation in operations.as_array().into_iter().flatten() {
+        for field in ["path", "from"] {
+            let path = operation[field].as_str().unwrap_or_default().trim_start_matches('/');
+            let parts: Vec<String> =
+                path.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
+            let mut place = &mut reached;
+            for part in &parts[..parts.len() - 1] {
+                place = map_of(place).entry(part.as_str()).or_insert_with(|| json!({}));
+            }
+        }
     }
+    reached
 }
 
 /// A configuration says what it is, and it must be what the path says.
@@ -174,6 +198,18 @@ fn apply(call: &Call<'_>, options: &WriteOptions) -> Result<Answer, Failure> {
     let resource = &call.resource;
     let text = String::from_utf8_lossy(&call.incoming.body);
     let config = yaml_document(&text)?.to_value();
+    let mut warnings = Vec::new();
+    if let Some(repeated) = crate::fields::repeated_keys(&text) {
+        match options.validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => warnings.push(repeated),
+            FieldValidation::Strict => {
+                let message =
+                    format!("error strict decoding YAML: error converting YAML to JSON: {repeated}");
+                return Err(Failure::bad_request(message));
+            }
+        }
+    }
     let mut session = call.core.store.open();
     let old = session.get(&resource.stored_as, &call.namespace, &call.name);
     let subresource = call.subresource.as_deref().unwrap_or_default();
@@ -194,7 +230,7 @@ fn apply(call: &Call<'_>, options: &WriteOptions) -> Result<Answer, Failure> {
     }
     check_place(call, &mut applied)?;
     let problems = typed::check_value(resource, &applied)?;
-    let warnings = typed::judge(resource, problems, options.validation)?;
+    warnings.extend(typed::judge(resource, problems, options.validation)?);
     let applied = typed::clean(resource, applied);
     let (code, stored) = match old {
         None => {

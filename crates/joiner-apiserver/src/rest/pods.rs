@@ -8,9 +8,27 @@ use super::delete::{DeleteOptions, Outcome, delete_object};
 use super::metadata::{generation, is_deleting, map_of, meta, meta_mut, meta_text, text_at};
 use super::options::dry_run;
 use super::status::{self, Failure};
+use super::update::check_preconditions;
 use super::{Answer, Call, Payload, body};
 use crate::selector::LabelSelector;
 use crate::store::{ResourceName, Session};
+
+/// The scheduler decides: `POST bindings`, the old form, whose body names the pod.
+pub(crate) fn bind_by_name(call: &Call<'_>) -> Result<Answer, Failure> {
+    let binding = body::document(call, "Binding")?.to_value();
+    let resource = call.core.find("", "v1", "pods").ok_or_else(Failure::unknown_resource)?;
+    let call = Call {
+        core: call.core,
+        incoming: call.incoming,
+        resource,
+        namespace: call.namespace.clone(),
+        everywhere: false,
+        name: meta_text(&binding, "name").to_owned(),
+        subresource: Some("binding".to_owned()),
+        accepted: call.accepted,
+    };
+    bind(&call)
+}
 
 /// The scheduler decides: `POST pods/NAME/binding`.
 pub(crate) fn bind(call: &Call<'_>) -> Result<Answer, Failure> {
@@ -34,6 +52,7 @@ pub(crate) fn bind(call: &Call<'_>) -> Result<Answer, Failure> {
         Failure::new(409, "Conflict", message).with_details(details)
     };
     let name = &call.name;
+    check_preconditions(&call.resource, &pod, &binding)?;
     if is_deleting(&pod) {
         return Err(refuse(format!("pod {name} is being deleted, cannot be assigned to a host")));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::metadata::{
     generation, has_finalizers, is_deleting, keep_field, keep_meta, meta, meta_text, set_meta,
@@ -99,7 +99,7 @@ pub(crate) fn update_object(
 ) -> Result<Arc<Value>, Failure> {
     let name = meta_text(old, "name").to_owned();
     let namespace = meta_text(old, "namespace").to_owned();
-    check_identity(resource, &name, &namespace, old, &new)?;
+    check_identity(resource, &name, old, &new)?;
     let fields = [
         "uid",
         "creationTimestamp",
@@ -146,23 +146,27 @@ pub(crate) fn update_object(
     Ok(stored)
 }
 
-fn check_identity(
-    resource: &Resource,
-    name: &str,
-    namespace: &str,
-    old: &Value,
-    new: &Value,
-) -> Result<(), Failure> {
-    let (uid, new_uid) = (meta_text(old, "uid"), meta_text(new, "uid"));
-    if !new_uid.is_empty() && new_uid != uid {
-        let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
-        let message = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{}/{place}{name}, ResourceVersion: 0, AdditionalErrorMsg: \
-             Precondition failed: UID in precondition: {new_uid}, UID in object meta: {uid}",
-            resource.plural
-        );
-        return Err(Failure::conflict(resource, name, &message));
+/// The uid of a body, and in a binding also the version, must be that of the object.
+pub(crate) fn check_preconditions(resource: &Resource, old: &Value, given: &Value) -> Result<(), Failure> {
+    let (namespace, name) = (meta_text(old, "namespace"), meta_text(old, "name"));
+    for (field, word) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+        let (wanted, present) = (meta_text(given, field), meta_text(old, field));
+        if !wanted.is_empty() && wanted != present {
+            let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+            let message = format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/{}/{place}{name}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {present}",
+                resource.plural
+            );
+            return Err(Failure::conflict(resource, name, &message));
+        }
     }
+    Ok(())
+}
+
+fn check_identity(resource: &Resource, name: &str, old: &Value, new: &Value) -> Result<(), Failure> {
+    let uid = meta_text(new, "uid");
+    check_preconditions(resource, old, &json!({"metadata": {"uid": uid}}))?;
     let version = meta_text(new, "resourceVersion");
     if !version.is_empty() && version.parse::<u64>().is_err() {
         let message = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
@@ -188,6 +192,12 @@ fn merge_sides(resource: &Resource, old: &Value, mut new: Value, subresource: &s
             }
             keep_meta(&mut merged, &new, "managedFields");
             keep_field(&mut merged, &new, "status");
+            merged
+        }
+        "ephemeralcontainers" => {
+            let mut merged = old.clone();
+            keep_meta(&mut merged, &new, "managedFields");
+            keep_field(&mut merged["spec"], &new["spec"], "ephemeralContainers");
             merged
         }
         _ => {

@@ -3,6 +3,7 @@
 mod age;
 mod jsonpath;
 mod pods;
+mod settings;
 mod workloads;
 
 use jiff::Timestamp;
@@ -157,6 +158,13 @@ fn layout_of(resource: &Resource) -> Layout {
             vec![name_column(), text("Holder", "Who holds the lease."), age_column()],
             |object, now| vec![name(object), string(&object["spec"]["holderIdentity"]), age(object, now)],
         ),
+        ("autoscaling", "horizontalpodautoscalers") => settings::autoscalers(),
+        ("", "resourcequotas") => settings::quotas(),
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => settings::role_bindings(),
+        ("storage.k8s.io", "csinodes") => settings::csi_nodes(),
+        ("node.k8s.io", "runtimeclasses") => settings::runtime_classes(),
+        ("networking.k8s.io", "networkpolicies") => settings::network_policies(),
+        ("apps", "controllerrevisions") => settings::controller_revisions(),
         _ => layout(
             vec![name_column(), column("Created At", "date", 0, "When the object was created.")],
             |object, _| vec![name(object), string(&object["metadata"]["creationTimestamp"])],

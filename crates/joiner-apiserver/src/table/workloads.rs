@@ -89,14 +89,18 @@ fn container_columns(selector: bool) -> Vec<Column> {
 }
 
 fn container_cells(object: &Value, selector: bool) -> Vec<Value> {
-    let containers = list(&object["spec"]["template"]["spec"]["containers"]);
+    cells_of_spec(&object["spec"], selector)
+}
+
+fn cells_of_spec(spec: &Value, selector: bool) -> Vec<Value> {
+    let containers = list(&spec["template"]["spec"]["containers"]);
     let join = |field: &str| -> String {
         let texts: Vec<&str> = containers.iter().filter_map(|container| container[field].as_str()).collect();
         texts.join(",")
     };
     let mut cells = vec![join("name").into(), join("image").into()];
     if selector {
-        cells.push(format_selector(object["spec"].get("selector")).into());
+        cells.push(format_selector(spec.get("selector")).into());
     }
     cells
 }
@@ -251,7 +255,7 @@ fn job_status(job: &Value) -> &'static str {
 }
 
 pub(super) fn cron_jobs() -> Layout {
-    let columns = vec![
+    let mut columns = vec![
         name_column(),
         text("Schedule", "When it runs."),
         text("Timezone", "The time zone of the schedule."),
@@ -260,12 +264,13 @@ pub(super) fn cron_jobs() -> Layout {
         text("Last Schedule", "The time since it last ran."),
         age_column(),
     ];
+    columns.extend(container_columns(true));
     layout(columns, |object, now| {
         let last = match object["status"]["lastScheduleTime"].as_str() {
             Some(moment) => age_of(moment, now),
             None => "<none>".to_owned(),
         };
-        vec![
+        let mut cells = vec![
             name(object),
             string(&object["spec"]["schedule"]),
             or(&object["spec"]["timeZone"], "<none>"),
@@ -274,7 +279,9 @@ pub(super) fn cron_jobs() -> Layout {
             list(&object["status"]["active"]).len().into(),
             last.into(),
             age(object, now),
-        ]
+        ];
+        cells.extend(cells_of_spec(&object["spec"]["jobTemplate"]["spec"], true));
+        cells
     })
 }
 

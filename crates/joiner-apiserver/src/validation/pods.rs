@@ -123,6 +123,24 @@ pub(super) fn on_update(old: &Value, new: &Value) -> Vec<Cause> {
     causes
 }
 
+/// Containers for looking around come and stay.
+pub(super) fn on_ephemeral_update(old: &Value, new: &Value) -> Vec<Cause> {
+    let (before, after) =
+        (list(&old["spec"]["ephemeralContainers"]), list(&new["spec"]["ephemeralContainers"]));
+    let mut causes = Vec::new();
+    for old in before {
+        let name = text(&old["name"]);
+        let complaint = match after.iter().find(|new| new["name"] == old["name"]) {
+            None => "removed",
+            Some(new) if new != old => "changed",
+            Some(_) => continue,
+        };
+        let detail = format!("existing ephemeral containers {name:?} may not be {complaint}\n");
+        causes.push(Cause::forbidden("spec.ephemeralContainers", &detail));
+    }
+    causes
+}
+
 fn restore(object: &mut Value, old: &Value, field: &str) {
     let Some(fields) = object.as_object_mut() else { return };
     match old.get(field) {
