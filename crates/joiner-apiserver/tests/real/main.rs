@@ -10,89 +10,24 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-#[path = "../conformance/compare.rs"]
-mod compare;
+#[path = "../cases/mod.rs"]
+mod cases;
 mod pending;
 mod record;
-mod replay;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use joiner_apiserver::service::{ApiServer, Settings};
 use joiner_testbed::plane::Parts;
 use serde_json::Value;
 
-use replay::{Target, needs_controllers, replay};
-
-fn cases(file: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(data(file)).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn data(file: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file)
-}
-
-fn name(case: &Value) -> String {
-    format!("{}/{}", case["topic"].as_str().unwrap(), case["name"].as_str().unwrap())
-}
-
-fn wanted(case: &Value) -> bool {
-    std::env::var("CASE").map_or(true, |text| name(case).contains(&text))
-}
-
-/// What differs, by name of the case.
-#[derive(Default)]
-struct Outcome {
-    equal: usize,
-    problems: Vec<String>,
-}
-
-impl Outcome {
-    fn judge(&mut self, case: &Value, result: Result<(), String>, pending: &BTreeMap<&str, &str>) {
-        let name = name(case);
-        match (result, pending.get(name.as_str())) {
-            (Ok(()), None) => self.equal += 1,
-            (Ok(()), Some(_)) => self.problems.push(format!("{name}: passes, take it off the list")),
-            (Err(_), Some(_)) if std::env::var_os("CASE").is_none() => {}
-            (Err(difference), _) => self.problems.push(format!("{name}:\n    {difference}")),
-        }
-    }
-
-    fn conclude(&self) {
-        let Self { equal, problems } = self;
-        assert!(problems.is_empty(), "{equal} equal, {} differ:\n{}", problems.len(), problems.join("\n"));
-    }
-}
-
-/// Time stands still but for the sleeps of a case.
-fn embedded(collect_garbage: bool) -> ApiServer {
-    let start = tokio::time::Instant::now();
-    let epoch: jiff::Timestamp = "2026-11-01T12:00:00Z".parse().unwrap();
-    let clock = move || epoch + jiff::SignedDuration::try_from(start.elapsed()).unwrap();
-    ApiServer::new(Arc::new(clock), &Settings { seed: 1, collect_garbage, ..Settings::default() })
-}
+use cases::replay::{self, Target, needs_controllers, replay};
+use cases::{Outcome, cases, data, wanted};
 
 #[tokio::test(start_paused = true)]
 async fn further_cases_on_the_embedded_server() {
-    let cases = cases("further.jsonl");
-    let pending: BTreeMap<&str, &str> = pending::EMBEDDED.iter().copied().collect();
-    let mut outcome = Outcome::default();
-    for (number, case) in cases.iter().enumerate() {
-        if wanted(case) {
-            // A server of its own for each case: none can disturb another.
-            let target = Target::Embedded(Box::new(embedded(needs_controllers(case))));
-            outcome.judge(case, replay(&target, case, &format!("f{number}")).await.map(drop), &pending);
-        }
-    }
-    for name in pending.keys() {
-        assert!(cases.iter().any(|case| self::name(case) == *name), "the list names an unknown case {name}");
-    }
-    outcome.conclude();
+    cases::replay_on_embedded_servers("further.jsonl", FURTHER, pending::EMBEDDED).await;
 }
 
+/// How many further cases there are.
+const FURTHER: usize = 255;
 /// How many servers share the cases: waiting takes longer than answering.
 const LANES: usize = 3;
 const FILES: [&str; 2] = ["apiserver.jsonl", "further.jsonl"];
@@ -107,14 +42,13 @@ async fn all_cases_on_a_real_server() {
         results.extend(answered);
     }
     let recording = std::env::var_os("JOINER_RECORD").is_some();
-    let pending: BTreeMap<&str, &str> = pending::REAL.iter().copied().collect();
-    let mut outcome = Outcome::default();
+    let mut outcome = Outcome::new(pending::REAL, &files.concat());
     results.sort_by_key(|(file, number, _)| (*file, *number));
     for (file, number, result) in results {
         let case = &mut files[file][number];
         match result {
             Ok(seen) if recording && FILES[file] == "further.jsonl" => record::keep(case, seen),
-            result => outcome.judge(case, result.and_then(|seen| seen.check(case)), &pending),
+            result => outcome.judge(case, result.and_then(|seen| seen.check(case))),
         }
     }
     if recording {

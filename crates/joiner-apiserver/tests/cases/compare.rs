@@ -17,7 +17,6 @@ impl Captured {
     }
 
     /// Names and values.
-    #[allow(dead_code, reason = "for the recorder in `tests/real`")]
     pub(crate) fn values(&self) -> Vec<(String, String)> {
         self.values.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }

@@ -11,7 +11,7 @@ use joiner_apiserver::service::ApiServer;
 use joiner_testbed::client::Client;
 use serde_json::{Value, json};
 
-use crate::compare::{self, Captured, compare, pick};
+use super::compare::{self, Captured, compare, pick};
 
 /// Who answers.
 pub(crate) enum Target {
