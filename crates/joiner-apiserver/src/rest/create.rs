@@ -9,27 +9,31 @@ use super::options::WriteOptions;
 use super::status::{Cause, Failure};
 use super::{Answer, Call, Core, body, definitions, render, typed};
 use crate::resources::Resource;
-use crate::store::Session;
+use crate::store::{Session, Stored};
 use crate::{admission, validation};
 
 /// `POST` to a collection.
 pub(crate) fn create(call: &Call<'_>) -> Result<Answer, Failure> {
     let options = call.write_options("CreateOptions")?;
     let decoded = body::decode(call, options.validation)?;
-    let mut session = call.core.store.open();
-    let stored = create_object(
-        call.core,
-        &mut session,
-        &call.resource,
-        &call.namespace,
-        decoded.object,
-        &options,
-        true,
-    )?;
+    let stored = create_new(call.core, &call.resource, &call.namespace, decoded.object, &options)?;
     let mut answer = render::object(call, 201, &stored);
     answer.warnings = decoded.warnings;
-    call.core.settle(&mut session);
     Ok(answer)
+}
+
+/// Creates an object whose body was read and checked.
+pub(crate) fn create_new(
+    core: &Core,
+    resource: &Arc<Resource>,
+    namespace: &str,
+    object: Value,
+    options: &WriteOptions,
+) -> Result<Stored, Failure> {
+    let mut session = core.store.open();
+    let stored = create_object(core, &mut session, resource, namespace, object, options, true)?;
+    core.settle(&mut session);
+    Ok(stored)
 }
 
 /// Creates an object. `tracked`: the fields go to the manager as those of an update; an apply has tracked them itself.
@@ -41,7 +45,7 @@ pub(crate) fn create_object(
     mut object: Value,
     options: &WriteOptions,
     tracked: bool,
-) -> Result<Arc<Value>, Failure> {
+) -> Result<Stored, Failure> {
     let given = meta_text(&object, "namespace");
     if !given.is_empty() && given != namespace {
         let message = if resource.namespaced {
@@ -89,7 +93,7 @@ pub(crate) fn create_object(
         return Err(Failure::already_exists(resource, &name));
     }
     if options.dry_run {
-        return Ok(Arc::new(object));
+        return Ok(Stored::shown(&resource.stored_as, object));
     }
     let stored = session.put(&resource.stored_as, namespace, &name, object);
     definitions::after_write(core, session, resource, &stored);

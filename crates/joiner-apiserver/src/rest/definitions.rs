@@ -1,6 +1,7 @@
 //! Custom resource definitions: a write to one changes what resources there are.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
@@ -18,6 +19,8 @@ pub struct CustomKind {
     definition: Arc<Definition>,
     /// The version of this resource.
     version: String,
+    /// No other definition that was ever read has this number.
+    mark: u64,
     /// Fields that field selectors may name.
     pub selectable: Vec<String>,
     /// Where `scale` finds wanted and present replicas and the selector.
@@ -64,6 +67,11 @@ impl CustomKind {
         self.definition.version(&self.version)
     }
 
+    /// The number of this reading of the definition.
+    pub(crate) fn mark(&self) -> u64 {
+        self.mark
+    }
+
     /// The headings of its tables.
     pub(crate) fn headings(&self) -> Vec<Value> {
         let heading = |name: &str, kind: &str, format: &str, description: &str, priority: i64| json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority});
@@ -88,6 +96,9 @@ impl CustomKind {
         cells
     }
 }
+
+/// How many definitions were read so far.
+static READ: AtomicU64 = AtomicU64::new(0);
 
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
@@ -184,6 +195,7 @@ fn resource_of(definition: &Value, version: &Value, parsed: &Arc<Definition>) ->
     });
     let custom = CustomKind {
         definition: parsed.clone(),
+        mark: READ.fetch_add(1, Ordering::Relaxed) + 1,
         version: text_at(version, "name").to_owned(),
         selectable: list(&version["selectableFields"]).iter().map(|field| path(&field["jsonPath"])).collect(),
         scale,

@@ -7,16 +7,21 @@ use super::metadata::meta_text;
 use super::options::{FieldValidation, WriteOptions};
 use super::status::{Cause, Failure};
 use super::update::check_place;
-use super::{Answer, Call, UpdateContext, create, go_json, render, typed, update_object};
+use super::{Answer, Call, Target, UpdateContext, create, go_json, render, typed, update_object};
 use crate::patch::{self, PatchError};
 use crate::resources::Resource;
+use crate::store::Stored;
 
 /// The language of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Language {
+pub enum Language {
+    /// A list of operations.
     Json,
+    /// What changes, with nulls for what goes.
     Merge,
+    /// The same, with lists merged as their type says. Not for custom resources.
     Strategic,
+    /// Server-side apply.
     Apply,
 }
 
@@ -78,17 +83,38 @@ pub(crate) fn patched(
 pub(crate) fn patch(call: &Call<'_>) -> Result<Answer, Failure> {
     let language = language(call)?;
     let options = call.write_options("PatchOptions")?;
+    let patch = if language == Language::Apply {
+        if call.query().get("fieldManager").is_none() {
+            let cause = Cause::required("fieldManager", "is required for apply patch");
+            return Err(Failure::invalid_option("PatchOptions", cause));
+        }
+        yaml_document(&String::from_utf8_lossy(&call.incoming.body))?.to_value()
+    } else {
+        patch_value(call)?
+    };
+    let (code, stored, warnings) = patch_object(&call.target(), language, patch, &options)?;
+    let mut answer = render::object(call, code, &stored);
+    answer.warnings = warnings;
+    Ok(answer)
+}
+
+/// Carries out a patch that was read. Says with which status it is answered, and what is to be warned of.
+pub(crate) fn patch_object(
+    target: &Target<'_>,
+    language: Language,
+    patch: Value,
+    options: &WriteOptions,
+) -> Result<(u16, Stored, Vec<String>), Failure> {
     if language == Language::Apply {
-        return apply(call, &options);
+        return apply(target, patch, options);
     }
-    let patch = patch_value(call)?;
-    let mut session = call.core.store.open();
-    let old = call.stored(&session)?;
-    let resource = &call.resource;
+    let Target { core, resource, name, subresource, .. } = *target;
+    let mut session = core.store.open();
+    let old = target.stored(&session)?;
     let shown = render::in_version(resource, &old);
     let mut new = patched(language, resource, &shown, &patch)?;
     let problems = typed::check_value(resource, &new)?;
-    let warnings = judge_patch(resource, &call.name, problems, options.validation)?;
+    let warnings = judge_patch(resource, name, problems, options.validation)?;
     new = typed::clean(resource, new);
     if resource.is("events.k8s.io", "events") {
         new = super::events::to_involved(new);
@@ -96,14 +122,11 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Answer, Failure> {
     for field in ["apiVersion", "kind"] {
         new[field] = old[field].clone();
     }
-    check_place(call, &mut new)?;
-    let subresource = call.subresource.as_deref().unwrap_or_default();
-    let context = UpdateContext { options: &options, subresource, tracked: true };
-    let stored = update_object(call.core, &mut session, resource, &old, new, &context)?;
-    call.core.settle(&mut session);
-    let mut answer = render::object(call, 200, &stored);
-    answer.warnings = warnings;
-    Ok(answer)
+    check_place(target, &mut new)?;
+    let context = UpdateContext { options, subresource, tracked: true };
+    let stored = update_object(core, &mut session, resource, &old, new, &context)?;
+    core.settle(&mut session);
+    Ok((200, stored, warnings))
 }
 
 /// Fields nobody knows refuse a strict patch with another status than a strict body.
@@ -124,46 +147,37 @@ fn judge_patch(
 }
 
 /// Server-side apply.
-fn apply(call: &Call<'_>, options: &WriteOptions) -> Result<Answer, Failure> {
-    if call.query().get("fieldManager").is_none() {
-        let cause = Cause::required("fieldManager", "is required for apply patch");
-        return Err(Failure::invalid_option("PatchOptions", cause));
-    }
-    let resource = &call.resource;
-    let text = String::from_utf8_lossy(&call.incoming.body);
-    let mut config = yaml_document(&text)?.to_value();
-    check_place(call, &mut config)?;
-    let mut session = call.core.store.open();
-    let old = session.get(&resource.stored_as, &call.namespace, &call.name);
-    let subresource = call.subresource.as_deref().unwrap_or_default();
+fn apply(
+    target: &Target<'_>,
+    mut config: Value,
+    options: &WriteOptions,
+) -> Result<(u16, Stored, Vec<String>), Failure> {
+    let Target { core, resource, namespace, name, subresource } = *target;
+    check_place(target, &mut config)?;
+    let mut session = core.store.open();
+    let old = session.get(&resource.stored_as, namespace, name);
     if old.is_none() && !subresource.is_empty() {
-        return Err(Failure::not_found(resource, &call.name));
+        return Err(Failure::not_found(resource, name));
     }
     if let (Some(old), version) = (&old, meta_text(&config, "resourceVersion"))
         && !version.is_empty()
         && version != meta_text(old, "resourceVersion")
     {
-        return Err(Failure::modified(resource, &call.name));
+        return Err(Failure::modified(resource, name));
     }
-    let applied = typed::applied(resource, old.as_deref(), &config, options, subresource, &call.core.now())?;
+    let applied = typed::applied(resource, old.as_deref(), &config, options, subresource, &core.now())?;
     let problems = typed::check_value(resource, &applied)?;
     let warnings = typed::judge(resource, problems, options.validation)?;
     let applied = typed::clean(resource, applied);
     let (code, stored) = match old {
         None => {
-            let namespace = &call.namespace;
-            (
-                201,
-                create::create_object(call.core, &mut session, resource, namespace, applied, options, false)?,
-            )
+            (201, create::create_object(core, &mut session, resource, namespace, applied, options, false)?)
         }
         Some(old) => {
             let context = UpdateContext { options, subresource, tracked: false };
-            (200, update_object(call.core, &mut session, resource, &old, applied, &context)?)
+            (200, update_object(core, &mut session, resource, &old, applied, &context)?)
         }
     };
-    call.core.settle(&mut session);
-    let mut answer = render::object(call, code, &stored);
-    answer.warnings = warnings;
-    Ok(answer)
+    core.settle(&mut session);
+    Ok((code, stored, warnings))
 }

@@ -1,6 +1,7 @@
 //! One place in a type and what is known about it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -45,11 +46,17 @@ pub(super) enum NodeShape {
 }
 
 /// Fields of a struct.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct StructBody {
     /// Name as Go prints it: `v1.PodSpec`.
     pub name: String,
     pub fields: BTreeMap<String, NodeId>,
+    /// The name of each field in sets of owned fields.
+    pub elements: BTreeMap<String, Arc<str>>,
+    /// Fields that are written even when nobody sent them.
+    pub always: Vec<(String, NodeId)>,
+    /// Fields for which the schema states a default that says something.
+    pub stated: Vec<(String, NodeId)>,
     /// Fields that are not listed are kept, as values without a type.
     pub open: bool,
 }
@@ -199,6 +206,28 @@ impl<'a> TypeRef<'a> {
     /// Whether a struct lists the field.
     pub fn has_field(self, name: &str) -> bool {
         self.body().is_some_and(|body| body.fields.contains_key(name))
+    }
+
+    /// The name of a listed field in sets of owned fields.
+    pub(crate) fn field_element(self, name: &str) -> Option<&'a Arc<str>> {
+        self.body()?.elements.get(name)
+    }
+
+    /// The type of a listed field.
+    pub(crate) fn listed_field(self, name: &str) -> Option<TypeRef<'a>> {
+        self.body()?.fields.get(name).map(|&node| self.at(node))
+    }
+
+    /// Listed fields that are written even when nobody sent them.
+    pub(crate) fn fields_always_written(self) -> impl Iterator<Item = (&'a str, TypeRef<'a>)> {
+        let fields = self.body().map(|body| &body.always).into_iter().flatten();
+        fields.map(move |(name, node)| (name.as_str(), self.at(*node)))
+    }
+
+    /// Listed fields for which the schema states a default that is not just the zero of its type.
+    pub(crate) fn fields_with_default(self) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        let fields = self.body().map(|body| &body.stated).into_iter().flatten();
+        fields.filter_map(move |(name, node)| Some((name.as_str(), self.at(*node).default_value()?)))
     }
 
     /// Listed fields of a struct, by name.

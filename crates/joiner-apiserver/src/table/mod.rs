@@ -5,6 +5,8 @@ mod jsonpath;
 mod pods;
 mod workloads;
 
+use std::borrow::Borrow;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -154,9 +156,9 @@ fn layout_of(resource: &Resource) -> Layout {
 }
 
 /// A table of objects. Its metadata is the caller's.
-pub(crate) fn table<'a>(
+pub(crate) fn table<V: Borrow<Value>>(
     resource: &Resource,
-    objects: impl Iterator<Item = &'a Value>,
+    objects: impl Iterator<Item = V>,
     now: Timestamp,
     include: Include,
     version: &str,
@@ -168,12 +170,12 @@ pub(crate) fn table<'a>(
     };
     let (columns, rows): (Vec<Value>, Vec<Value>) = match &resource.custom {
         Some(custom) => {
-            let rows = objects.map(|object| row(custom.cells(object, now), object));
+            let rows = objects.map(|object| row(custom.cells(object.borrow(), now), object.borrow()));
             (custom.headings(), rows.collect())
         }
         None => {
             let layout = layout_of(resource);
-            let rows = objects.map(|object| row((layout.cells)(object, now), object));
+            let rows = objects.map(|object| row((layout.cells)(object.borrow(), now), object.borrow()));
             let rows = rows.collect();
             (layout.columns.iter().map(heading).collect(), rows)
         }
@@ -183,7 +185,8 @@ pub(crate) fn table<'a>(
 
 /// The table of a bookmark: one row without content, whose object carries the version.
 pub(crate) fn blank(resource: &Resource, object: &Value, version: &str) -> Value {
-    let mut table = table(resource, std::iter::empty(), Timestamp::UNIX_EPOCH, Include::Metadata, version);
+    let mut table =
+        table(resource, std::iter::empty::<&Value>(), Timestamp::UNIX_EPOCH, Include::Metadata, version);
     let columns = table["columnDefinitions"].as_array().map_or(0, Vec::len);
     let cells = vec![Value::from(""); columns];
     table["rows"] = json!([{"cells": cells, "object": crate::rest::metadata_only(object)}]);
