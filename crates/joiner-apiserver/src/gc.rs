@@ -14,7 +14,7 @@ use crate::rest::{
     Core, DeleteOptions, FieldValidation, UpdateContext, WriteOptions, delete_object, meta_mut, meta_text,
     update_object,
 };
-use crate::store::{ChangeKind, Location, ResourceName, Session, Stored};
+use crate::store::{ChangeKind, Location, Object, ResourceName, Session, Stored};
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
@@ -38,7 +38,7 @@ pub(crate) fn collect(core: &Core, session: &mut Session<'_>) {
                     }
                 }
                 shaken.insert(change.key.split_once('/').map_or("", |(namespace, _)| namespace).to_owned());
-            } else {
+            } else if needs_judging(&resource, &change.object) {
                 let place = Location { resource: resource.clone(), key: change.key.clone() };
                 judge(core, session, &place);
                 end_owner(core, session, &place);
@@ -51,6 +51,11 @@ pub(crate) fn collect(core: &Core, session: &mut Session<'_>) {
             end_namespace(core, session, &namespace);
         }
     }
+}
+
+/// Most objects own nothing, belong to nobody and stay.
+fn needs_judging(resource: &ResourceName, object: &Object) -> bool {
+    object.is_deleting() || object.owners().next().is_some() || is_namespaces(resource)
 }
 
 fn is_namespaces(resource: &ResourceName) -> bool {
