@@ -81,11 +81,11 @@ fn collect(ty: TypeRef<'_>, value: &Value) -> (bool, FieldSet) {
     match (form(ty, Some(value)), value) {
         (Form::Object, Value::Object(map)) => {
             for (name, value) in map {
-                let Some(field) = ty.field(name) else { continue };
+                let Some((field, listed)) = ty.member(name) else { continue };
                 let (mut itself, set) = collect(field, value);
                 let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-                itself |= empty || !ty.has_field(name);
-                below.put(element(ty, name), itself, set);
+                itself |= empty || listed.is_none();
+                below.put(element(listed, name), itself, set);
             }
         }
         (Form::List, Value::Array(items)) => {
@@ -104,8 +104,8 @@ fn collect(ty: TypeRef<'_>, value: &Value) -> (bool, FieldSet) {
 }
 
 /// The name of a field in a set; those that a type lists have it ready.
-fn element(ty: TypeRef<'_>, name: &str) -> Name {
-    ty.field_element(name).cloned().unwrap_or_else(|| field_element(name).into())
+fn element(listed: Option<&Name>, name: &str) -> Name {
+    listed.cloned().unwrap_or_else(|| field_element(name).into())
 }
 
 /// Elements by name; several under one name are duplicates.
@@ -206,10 +206,10 @@ fn compare_as(
                 return compare_leaf(old, new, marks);
             }
             for (name, old, new) in in_step(before.into_iter().flatten(), after.into_iter().flatten()) {
-                let Some(field) = ty.field(name) else { continue };
+                let Some((field, listed)) = ty.member(name) else { continue };
                 let mut inner = Difference::default();
                 let marks = compare(field, old, new, &mut inner);
-                below.put(|| element(ty, name), marks, inner);
+                below.put(|| element(listed, name), marks, inner);
             }
             false
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::Schemas;
+use super::field_index::FieldIndex;
 use super::types::{ListType, Node, NodeId, NodeShape, PatchStrategy, StructBody, ZeroValue};
 
 /// The first two nodes of every set are always these.
@@ -65,8 +66,8 @@ impl<'a> Builder<'a> {
         self.schemas.definitions = self.named;
         let Schemas { nodes, structs, .. } = &mut self.schemas;
         for body in structs {
+            body.index = FieldIndex::new(body.fields.iter().map(|(name, id)| (name, *id)));
             for (name, id) in &body.fields {
-                body.elements.insert(name.clone(), format!("f:{name}").into());
                 let node = &nodes[id.0 as usize];
                 if matches!(node.zero, ZeroValue::Always | ZeroValue::Null) {
                     body.always.push((name.clone(), *id));

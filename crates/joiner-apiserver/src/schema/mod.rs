@@ -6,6 +6,7 @@
 //! costs nothing to copy.
 
 mod build;
+mod field_index;
 mod types;
 
 use std::collections::BTreeMap;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Schemas;
+use super::field_index::{FieldIndex, ListedField};
 
 /// Number of a node within its [`Schemas`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,8 +52,8 @@ pub(super) struct StructBody {
     /// Name as Go prints it: `v1.PodSpec`.
     pub name: String,
     pub fields: BTreeMap<String, NodeId>,
-    /// The name of each field in sets of owned fields.
-    pub elements: BTreeMap<String, Arc<str>>,
+    /// The same fields, to be found fast; made when all are known.
+    pub index: FieldIndex,
     /// Fields that are written even when nobody sent them.
     pub always: Vec<(String, NodeId)>,
     /// Fields for which the schema states a default that says something.
@@ -192,8 +193,8 @@ impl<'a> TypeRef<'a> {
         match self.shape() {
             Shape::Struct => {
                 let body = self.body()?;
-                match body.fields.get(name) {
-                    Some(&node) => Some(self.at(node)),
+                match body.index.find(name) {
+                    Some(field) => Some(self.at(field.node)),
                     None => body.open.then(|| self.at(super::build::ANY)),
                 }
             }
@@ -205,17 +206,24 @@ impl<'a> TypeRef<'a> {
 
     /// Whether a struct lists the field.
     pub fn has_field(self, name: &str) -> bool {
-        self.body().is_some_and(|body| body.fields.contains_key(name))
+        self.listed(name).is_some()
     }
 
-    /// The name of a listed field in sets of owned fields.
-    pub(crate) fn field_element(self, name: &str) -> Option<&'a Arc<str>> {
-        self.body()?.elements.get(name)
+    fn listed(self, name: &str) -> Option<&'a ListedField> {
+        self.body()?.index.find(name)
+    }
+
+    /// As [`TypeRef::field`], with the name that a listed field has in sets of owned fields.
+    pub(crate) fn member(self, name: &str) -> Option<(TypeRef<'a>, Option<&'a Arc<str>>)> {
+        match self.listed(name) {
+            Some(field) => Some((self.at(field.node), Some(&field.element))),
+            None => self.field(name).map(|ty| (ty, None)),
+        }
     }
 
     /// The type of a listed field.
     pub(crate) fn listed_field(self, name: &str) -> Option<TypeRef<'a>> {
-        self.body()?.fields.get(name).map(|&node| self.at(node))
+        self.listed(name).map(|field| self.at(field.node))
     }
 
     /// Listed fields that are written even when nobody sent them.

@@ -30,7 +30,7 @@ use tokio::sync::watch as signal;
 pub use data_file::DataError;
 use data_file::{DataFile, Entry};
 use journal::{Journal, Progress};
-pub use object::{Object, Stored};
+pub use object::{Draft, Object, Stored};
 pub use owners::Location;
 use owners::Owners;
 pub use watch::{Watch, WatchBatch};
@@ -372,10 +372,21 @@ impl Session<'_> {
     }
 
     /// Writes an object, new or not, and returns it with its new revision in place.
-    pub fn put(&mut self, resource: &ResourceName, namespace: &str, name: &str, mut value: Value) -> Stored {
+    pub fn put(&mut self, resource: &ResourceName, namespace: &str, name: &str, value: Value) -> Stored {
+        self.put_draft(resource, namespace, name, Draft::new(resource, value))
+    }
+
+    /// As [`Session::put`], for an object that was written before the session began.
+    pub fn put_draft(
+        &mut self,
+        resource: &ResourceName,
+        namespace: &str,
+        name: &str,
+        draft: Draft,
+    ) -> Stored {
         let revision = self.next_revision();
-        stamp(&mut value, revision);
-        let object = Arc::new(Object::new(resource, &value));
+        let (object, value) = draft.at_revision(revision);
+        let object = Arc::new(object);
         let key: Arc<str> = object_key(namespace, name).into();
         let previous = self.inner.table(resource).objects.insert(key.clone(), object.clone());
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
@@ -496,12 +507,6 @@ fn within(objects: &BTreeMap<Arc<str>, Arc<Object>>, namespace: Option<&str>, af
         .take_while(|(key, _)| prefix.as_deref().is_none_or(|prefix| key.starts_with(prefix)))
         .map(|(key, object)| (key.clone(), Stored::new(object.clone())))
         .collect()
-}
-
-fn stamp(object: &mut Value, revision: u64) {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("resourceVersion".to_owned(), Value::String(revision.to_string()));
-    }
 }
 
 #[cfg(test)]

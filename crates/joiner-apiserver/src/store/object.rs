@@ -90,22 +90,25 @@ impl Object {
         }
     }
 
+    /// The text with another revision in it.
+    fn text_at(&self, revision: u64) -> Bytes {
+        if self.version_at == 0 {
+            return self.text.clone();
+        }
+        let (before, rest) = self.text.split_at(self.version_at);
+        let digits = rest.iter().take_while(|byte| **byte != b'"').count();
+        let number = revision.to_string();
+        let mut text = Vec::with_capacity(before.len() + number.len() + rest.len() - digits);
+        text.extend_from_slice(before);
+        text.extend_from_slice(number.as_bytes());
+        text.extend_from_slice(&rest[digits..]);
+        text.into()
+    }
+
     /// The same state at another revision, as a deletion shows it.
     pub(crate) fn at_revision(&self, revision: u64) -> Self {
-        let text = if self.version_at == 0 {
-            self.text.clone()
-        } else {
-            let (before, rest) = self.text.split_at(self.version_at);
-            let digits = rest.iter().take_while(|byte| **byte != b'"').count();
-            let number = revision.to_string();
-            let mut text = Vec::with_capacity(before.len() + number.len() + rest.len() - digits);
-            text.extend_from_slice(before);
-            text.extend_from_slice(number.as_bytes());
-            text.extend_from_slice(&rest[digits..]);
-            text.into()
-        };
         Self {
-            text,
+            text: self.text_at(revision),
             rest_at: self.rest_at,
             version_at: self.version_at,
             revision,
@@ -191,6 +194,46 @@ impl Object {
     /// Remembers that it is.
     pub(crate) fn set_plain_under(&self, definition: u64) {
         self.plain_under.store(definition, Ordering::Relaxed);
+    }
+}
+
+/// An object that is written and has no revision yet.
+#[derive(Debug)]
+pub struct Draft {
+    object: Object,
+    value: Value,
+}
+
+impl Draft {
+    /// Writes an object down for [`put_draft`](super::Session::put_draft).
+    pub fn new(resource: &ResourceName, mut value: Value) -> Self {
+        // The place for the revision.
+        stamp(&mut value, String::new());
+        Self { object: Object::new(resource, &value), value }
+    }
+
+    /// The object.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The object, without a revision.
+    pub fn into_value(mut self) -> Value {
+        if let Some(metadata) = self.value.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+        }
+        self.value
+    }
+
+    pub(super) fn at_revision(mut self, revision: u64) -> (Object, Value) {
+        stamp(&mut self.value, revision.to_string());
+        (Object { text: self.object.text_at(revision), revision, ..self.object }, self.value)
+    }
+}
+
+fn stamp(object: &mut Value, revision: String) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("resourceVersion".to_owned(), Value::String(revision));
     }
 }
 
