@@ -121,6 +121,52 @@ fn create_with_kube(bencher: Bencher<'_, '_>, kind: &str) {
     });
 }
 
+/// The same without requests: parsed objects in, parsed objects out.
+#[divan::bench(args = ["configmaps", "pods"], sample_count = 5, sample_size = 1)]
+fn create_directly(bencher: Bencher<'_, '_>, kind: &str) {
+    bencher
+        .counter(ItemsCount::new(WRITES))
+        .with_inputs(|| {
+            let make = if kind == "pods" { pod } else { config_map };
+            (server(), (0..WRITES).map(make).collect::<Vec<_>>())
+        })
+        .bench_values(|(server, objects)| {
+            let door = server.direct("bench");
+            let resource = door.resource("", kind).expect("a resource");
+            for object in objects {
+                door.create(&resource, "default", object).expect("it is created");
+            }
+            server
+        });
+}
+
+/// A pod is bound and its status written, as a scheduler and a kubelet do.
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn bind_and_run_directly(bencher: Bencher<'_, '_>) {
+    bencher
+        .counter(ItemsCount::new(2 * WRITES))
+        .with_inputs(|| {
+            let server = server();
+            let door = server.direct("bench");
+            let pods = door.resource("", "pods").expect("a resource");
+            for number in 0..WRITES {
+                door.create(&pods, "default", pod(number)).expect("it is created");
+            }
+            (server, pods)
+        })
+        .bench_values(|(server, pods)| {
+            let door = server.direct("bench");
+            for number in 0..WRITES {
+                let name = format!("pod-{number}");
+                door.bind("default", &name, "node-1").expect("it is bound");
+                let mut pod = door.get(&pods, "default", &name).expect("it is there").into_value();
+                pod["status"]["phase"] = "Running".into();
+                door.update_status(&pods, pod).expect("its status is written");
+            }
+            server
+        });
+}
+
 const WATCHES: usize = 100;
 const CHANGES: usize = 2000;
 

@@ -25,7 +25,7 @@ pub(crate) fn namespace_of_new(
         let details = json!({"name": namespace, "kind": "namespaces"});
         return Err(Failure::new(404, "NotFound", message).with_details(details));
     };
-    if meta_text(&found, "deletionTimestamp").is_empty() {
+    if !found.object().is_deleting() {
         return Ok(());
     }
     let name = meta_text(object, "name");

@@ -49,8 +49,17 @@ impl Chance {
         self.generator.lock().fill_bytes(&mut bytes);
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = String::with_capacity(36);
+        for (place, byte) in bytes.iter().enumerate() {
+            if matches!(place, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            for half in [byte >> 4, byte & 15] {
+                text.push(char::from(DIGITS[usize::from(half)]));
+            }
+        }
+        text
     }
 
     /// Five characters that end a generated name.

@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::resources::{Resource, Resources};
 use crate::rest::{
-    Core, DeleteOptions, FieldValidation, UpdateContext, WriteOptions, delete_object, has_finalizers, meta,
-    meta_mut, meta_text, update_object,
+    Core, DeleteOptions, FieldValidation, UpdateContext, WriteOptions, delete_object, meta_mut, meta_text,
+    update_object,
 };
-use crate::store::{ChangeKind, Location, ResourceName, Session};
+use crate::store::{ChangeKind, Location, Object, ResourceName, Session, Stored};
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
@@ -28,23 +28,22 @@ pub(crate) fn collect(core: &Core, session: &mut Session<'_>) {
         }
         let mut shaken = BTreeSet::new();
         for (resource, change) in changes {
-            let uid = meta_text(&change.object, "uid").to_owned();
             if change.kind == ChangeKind::Deleted {
-                for dependent in session.dependents(&uid) {
+                for dependent in session.dependents(change.object.uid()) {
                     judge(core, session, &dependent);
                 }
-                for owner in owner_uids(&change.object) {
-                    if let Some(owner) = session.locate(&owner) {
+                for owner in change.object.owners() {
+                    if let Some(owner) = session.locate(owner) {
                         end_owner(core, session, &owner);
                     }
                 }
-                shaken.insert(meta_text(&change.object, "namespace").to_owned());
-            } else {
+                shaken.insert(change.key.split_once('/').map_or("", |(namespace, _)| namespace).to_owned());
+            } else if needs_judging(&resource, &change.object) {
                 let place = Location { resource: resource.clone(), key: change.key.clone() };
                 judge(core, session, &place);
                 end_owner(core, session, &place);
-                if resource == namespaces() {
-                    shaken.insert(meta_text(&change.object, "name").to_owned());
+                if is_namespaces(&resource) {
+                    shaken.insert(change.key.to_string());
                 }
             }
         }
@@ -52,6 +51,15 @@ pub(crate) fn collect(core: &Core, session: &mut Session<'_>) {
             end_namespace(core, session, &namespace);
         }
     }
+}
+
+/// Most objects own nothing, belong to nobody and stay.
+fn needs_judging(resource: &ResourceName, object: &Object) -> bool {
+    object.is_deleting() || object.owners().next().is_some() || is_namespaces(resource)
+}
+
+fn is_namespaces(resource: &ResourceName) -> bool {
+    resource.group.is_empty() && &*resource.plural == "namespaces"
 }
 
 fn namespaces() -> ResourceName {
@@ -65,17 +73,6 @@ fn resource_of(core: &Core, place: &Location) -> Option<Arc<Resource>> {
     all.find(|resource| resource.stored_as == place.resource).cloned()
 }
 
-fn owner_uids(object: &Value) -> Vec<String> {
-    let references =
-        meta(object).and_then(|metadata| metadata.get("ownerReferences")).and_then(Value::as_array);
-    references
-        .into_iter()
-        .flatten()
-        .filter_map(|reference| reference["uid"].as_str())
-        .map(str::to_owned)
-        .collect()
-}
-
 fn is_deleting(object: &Value) -> bool {
     !meta_text(object, "deletionTimestamp").is_empty()
 }
@@ -83,8 +80,8 @@ fn is_deleting(object: &Value) -> bool {
 /// An object none of whose owners lives goes.
 fn judge(core: &Core, session: &mut Session<'_>, place: &Location) {
     let Some(object) = session.at(place) else { return };
-    let owners = owner_uids(&object);
-    if owners.is_empty() || is_deleting(&object) {
+    let owners: Vec<String> = object.object().owners().map(str::to_owned).collect();
+    if owners.is_empty() || object.object().is_deleting() {
         return;
     }
     let living: Vec<&String> = owners.iter().filter(|uid| session.locate(uid).is_some()).collect();
@@ -101,7 +98,7 @@ fn judge(core: &Core, session: &mut Session<'_>, place: &Location) {
 /// An owner on its way out: dependents first in the foreground, set free as orphans.
 fn end_owner(core: &Core, session: &mut Session<'_>, place: &Location) {
     let Some(owner) = session.at(place) else { return };
-    if !is_deleting(&owner) || !has_finalizers(&owner) {
+    if !owner.object().is_deleting() || !owner.object().has_finalizers() {
         return;
     }
     let uid = meta_text(&owner, "uid").to_owned();
@@ -213,7 +210,7 @@ fn rewrite(core: &Core, session: &mut Session<'_>, place: &Location, old: &Value
     let _ = update_object(core, session, &resource, old, new, &context);
 }
 
-fn remove(core: &Core, session: &mut Session<'_>, place: &Location, object: &Arc<Value>) {
+fn remove(core: &Core, session: &mut Session<'_>, place: &Location, object: &Stored) {
     let Some(resource) = resource_of(core, place) else { return };
     let options =
         DeleteOptions { propagation: Some(crate::rest::Propagation::Background), ..DeleteOptions::default() };

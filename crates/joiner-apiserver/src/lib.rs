@@ -1,9 +1,10 @@
 //! A Kubernetes API server inside the process.
 //!
 //! It answers as Kubernetes 1.35.4 does: the same paths, the same objects, the same refusals with the same words where clients
-//! match on them. It is one thing, [`service::ApiServer`], a tower service from HTTP request to HTTP response, and has two doors.
+//! match on them. It is one thing, [`service::ApiServer`], a tower service from HTTP request to HTTP response, and has two doors for those.
 //! Controllers of a simulation reach it without a socket (`kube::Client::new(server, "default")`); a listener ([`serve`], with the
-//! token and certificates of [`credentials`]) gives the very same service to kubectl.
+//! token and certificates of [`credentials`]) gives the very same service to kubectl. A third door, [`direct`], is for programs that
+//! have parsed objects at hand and no use for requests.
 //!
 //! A request passes these stations:
 //!
@@ -26,6 +27,7 @@ pub mod clock;
 pub mod crd;
 pub mod credentials;
 pub mod defaults;
+pub mod direct;
 pub mod discovery;
 pub mod fields;
 mod gc;

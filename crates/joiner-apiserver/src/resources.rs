@@ -249,7 +249,8 @@ pub struct Group {
 #[derive(Clone, Debug, Default)]
 pub struct Resources {
     groups: Vec<Group>,
-    resources: BTreeMap<(String, String), Vec<Arc<Resource>>>,
+    /// By group and version.
+    resources: BTreeMap<String, BTreeMap<String, Vec<Arc<Resource>>>>,
 }
 
 static BUILTIN: LazyLock<Resources> = LazyLock::new(|| {
@@ -326,7 +327,8 @@ impl Resources {
                 .groups
                 .push(Group { name: resource.group.clone(), versions: vec![resource.version.clone()] }),
         }
-        self.resources.entry((resource.group.clone(), resource.version.clone())).or_default().push(resource);
+        let versions = self.resources.entry(resource.group.clone()).or_default();
+        versions.entry(resource.version.clone()).or_default().push(resource);
     }
 
     /// The groups in the order of discovery, the core group first.
@@ -336,7 +338,7 @@ impl Resources {
 
     /// The resources of one version of a group.
     pub fn of(&self, group: &str, version: &str) -> Option<&[Arc<Resource>]> {
-        self.resources.get(&(group.to_owned(), version.to_owned())).map(Vec::as_slice)
+        self.resources.get(group)?.get(version).map(Vec::as_slice)
     }
 
     /// One resource.
@@ -351,7 +353,7 @@ impl Resources {
 
     /// All resources.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.resources.values().flatten()
+        self.resources.values().flat_map(BTreeMap::values).flatten()
     }
 }
 

@@ -1,8 +1,50 @@
 //! Label and field selectors of list, watch and delete-collection requests, and the selectors written in objects.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
+use crate::store::{Object, Stored};
 use crate::validation::{label_key_breaks, label_value_breaks};
+
+/// What selectors look at.
+pub trait Selectable {
+    /// The value of a label.
+    fn label(&self, key: &str) -> Option<&str>;
+
+    /// The text of a field for comparison: an absent one is empty, and booleans that are absent read `false`.
+    fn field(&self, path: &str) -> Cow<'_, str>;
+}
+
+impl Selectable for Value {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get("metadata")?.get("labels")?.get(key)?.as_str()
+    }
+
+    fn field(&self, path: &str) -> Cow<'_, str> {
+        match path.split('.').try_fold(self, |place, part| place.get(part)) {
+            Some(Value::String(text)) => Cow::Borrowed(text),
+            Some(Value::Null) | None => match path {
+                "spec.unschedulable" | "spec.hostNetwork" => Cow::Borrowed("false"),
+                _ => Cow::Borrowed(""),
+            },
+            Some(other) => Cow::Owned(other.to_string()),
+        }
+    }
+}
+
+impl Selectable for Stored {
+    fn label(&self, key: &str) -> Option<&str> {
+        Object::label(self.object(), key)
+    }
+
+    fn field(&self, path: &str) -> Cow<'_, str> {
+        match self.object().kept_field(path) {
+            Some(text) => Cow::Borrowed(text),
+            None => self.value().field(path),
+        }
+    }
+}
 
 /// What a label must be for one requirement to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,10 +105,9 @@ impl LabelSelector {
     }
 
     /// Whether an object's labels satisfy the selector.
-    pub fn matches(&self, object: &Value) -> bool {
-        let labels = object.get("metadata").and_then(|metadata| metadata.get("labels"));
+    pub fn matches(&self, object: &impl Selectable) -> bool {
         self.requirements.iter().all(|(key, condition)| {
-            let value = labels.and_then(|labels| labels.get(key)).and_then(Value::as_str);
+            let value = object.label(key);
             match condition {
                 Condition::In(values) => {
                     value.is_some_and(|value| values.iter().any(|wanted| wanted == value))
@@ -396,24 +437,11 @@ impl FieldSelector {
     }
 
     /// Whether an object satisfies the selector. `path` says where a field's value is kept.
-    pub fn matches(&self, object: &Value, path: impl Fn(&str) -> String) -> bool {
+    pub fn matches(&self, object: &impl Selectable, path: impl Fn(&str) -> String) -> bool {
         self.terms.iter().all(|term| {
-            let path = path(&term.field);
-            let value = field_text(object, &path);
+            let value = object.field(&path(&term.field));
             (value == term.value) == term.equal
         })
-    }
-}
-
-/// The text of a field for comparison: an absent one is empty, and booleans that are absent read `false`.
-fn field_text(object: &Value, path: &str) -> String {
-    match path.split('.').try_fold(object, |place, part| place.get(part)) {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Null) | None => match path {
-            "spec.unschedulable" | "spec.hostNetwork" => "false".to_owned(),
-            _ => String::new(),
-        },
-        Some(other) => other.to_string(),
     }
 }
 

@@ -18,9 +18,10 @@ use serde_json::{Value, json};
 use tower::Service;
 
 use crate::clock::{Chance, Clock};
+use crate::direct::Direct;
 use crate::resources::Resources;
 use crate::rest::{self, Answer, Core, Failure, Incoming, Payload, Query};
-use crate::store::{DataError, Store};
+use crate::store::{DataError, Store, Stored};
 
 /// The body of an answer.
 pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
@@ -121,7 +122,7 @@ impl ApiServer {
         plural: &str,
         namespace: &str,
         object: Value,
-    ) -> Result<Arc<Value>, Failure> {
+    ) -> Result<Stored, Failure> {
         rest::create_directly(&self.core, group, plural, namespace, object)
     }
 
@@ -135,8 +136,13 @@ impl ApiServer {
         plural: &str,
         namespace: &str,
         object: Value,
-    ) -> Result<Arc<Value>, Failure> {
+    ) -> Result<Stored, Failure> {
         rest::ensure_directly(&self.core, group, plural, namespace, object)
+    }
+
+    /// A client that hands over parsed objects and needs no request; its fields are those of `manager`.
+    pub fn direct(&self, manager: &str) -> Direct {
+        Direct::new(self.core.clone(), manager)
     }
 
     /// Answers one request.
@@ -255,6 +261,10 @@ fn write(answer: Answer) -> Response<ResponseBody> {
         Payload::Written(json) if yaml => {
             yaml_response(code, &serde_json::from_slice(&json).unwrap_or_default())
         }
+        Payload::List(list) if yaml => {
+            yaml_response(code, &serde_json::from_slice(&list.into_bytes()).unwrap_or_default())
+        }
+        Payload::List(list) => response(code, JSON, list.boxed_unsync()),
         Payload::Document(document) => {
             response(code, content_type.unwrap_or(JSON), full(document.to_string()))
         }

@@ -13,6 +13,8 @@ mod set;
 mod typed;
 mod validate;
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value};
 
 use self::managers::{Manager, Managers, Owned};
@@ -134,8 +136,9 @@ pub fn track_update(
     } else {
         Managers::of(new).filter(|managers| !managers.0.is_empty()).unwrap_or_else(of_old)
     };
-    let bare = without_managers(new);
-    let before = old.map_or_else(|| unset(ty), without_managers);
+    if let Some(meta) = new.get_mut("metadata").and_then(Value::as_object_mut) {
+        meta.remove("managedFields");
+    }
     // Objects whose managers were forgotten are recorded again only after an apply.
     if !managers.0.is_empty() || old.is_none() {
         let scope = Scope { ty, api_version, subresource, now };
@@ -143,10 +146,12 @@ pub fn track_update(
             "Apply" => Manager::applier(manager, subresource),
             _ => Manager::updater(manager, api_version, subresource),
         };
-        scope.update(&before, &bare, &mut managers, &manager);
+        match old {
+            Some(old) => scope.update(old, new, &mut managers, &manager),
+            None => scope.update(&unset(ty), new, &mut managers, &manager),
+        }
         managers.cap();
     }
-    *new = bare;
     managers.store_in(new);
 }
 
@@ -166,20 +171,21 @@ struct Conflict {
 }
 
 impl Scope<'_> {
-    /// Records the difference between two objects under a manager.
+    /// Records the difference between two objects under a manager. Their own records of managers are no part of them.
     fn update(&self, old: &Value, new: &Value, managers: &mut Managers, manager: &Manager) {
-        let difference = typed::difference(self.ty, old, new).filtered(|set| self.counted(set));
-        let changed = difference.modified.union(&difference.added);
+        let mut difference = typed::difference(self.ty, old, new).filtered(|set| self.counted(set));
+        difference.removed = difference.removed.minus(&RECORDS);
+        let changed = difference.modified.plus(difference.added);
         for owned in managers.0.values_mut() {
-            owned.set = owned.set.difference(&changed).difference(&difference.removed);
+            owned.set = std::mem::take(&mut owned.set).minus(&changed).minus(&difference.removed);
         }
-        let mine = without_identity(&changed);
+        let mine = changed.minus(&IDENTITY);
         if !mine.is_empty() {
-            let before = managers.0.get(manager).map(|owned| owned.set.clone()).unwrap_or_default();
+            let before = managers.0.remove(manager).map(|owned| owned.set).unwrap_or_default();
             managers.0.insert(
                 manager.clone(),
                 Owned {
-                    set: mine.union(&before),
+                    set: mine.plus(before),
                     api_version: self.api_version.to_owned(),
                     time: Some(self.now.to_owned()),
                 },
@@ -198,7 +204,7 @@ impl Scope<'_> {
     ) -> Result<(Value, Managers), Vec<Conflict>> {
         let merged = merge::merge(self.ty, Some(live), Some(config)).unwrap_or_else(|| config.clone());
         let last = managers.0.remove(applier);
-        let mine = self.counted(&typed::field_set(self.ty, config));
+        let mine = self.counted(typed::field_set(self.ty, config));
         managers.0.insert(
             applier.clone(),
             Owned {
@@ -213,7 +219,7 @@ impl Scope<'_> {
         };
 
         let difference = typed::difference(self.ty, live, &object).filtered(|set| self.counted(set));
-        let changed = difference.modified.union(&difference.added);
+        let changed = difference.modified.plus(difference.added);
         let mut conflicts = Vec::new();
         for (manager, owned) in &mut managers.0 {
             if manager == applier {
@@ -222,14 +228,14 @@ impl Scope<'_> {
             let taken = owned.set.intersection(&changed);
             let paths = taken.paths().into_iter();
             conflicts.extend(paths.map(|path| Conflict { manager: manager.clone(), path }));
-            owned.set = owned.set.difference(&taken).difference(&difference.removed);
+            owned.set = std::mem::take(&mut owned.set).minus(&taken).minus(&difference.removed);
         }
         if !force && !conflicts.is_empty() {
             return Err(conflicts);
         }
         let unchanged = typed::same(live, &object);
         if let Some(owned) = managers.0.get_mut(applier) {
-            owned.set = without_identity(&owned.set);
+            owned.set = std::mem::take(&mut owned.set).minus(&IDENTITY);
             if !unchanged {
                 owned.time = Some(self.now.to_owned());
             }
@@ -259,19 +265,22 @@ impl Scope<'_> {
     }
 
     /// Without fields that a write to this subresource never changes.
-    fn counted(&self, set: &FieldSet) -> FieldSet {
-        let top = |name: &str| FieldSet::of_fields(&[&[name]]);
+    fn counted(&self, set: FieldSet) -> FieldSet {
         match self.subresource {
-            "" if self.ty.status_apart() => set.without_below(&top("status")),
-            "status" => set.without_below(&top("spec")),
-            _ => set.clone(),
+            "" if self.ty.status_apart() => set.without_below(&STATUS),
+            "status" => set.without_below(&SPEC),
+            _ => set,
         }
     }
 }
 
+static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["status"]]));
+static SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["spec"]]));
+static RECORDS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[&["metadata", "managedFields"]]));
+
 /// Names, versions and times of an object belong to nobody.
-fn without_identity(set: &FieldSet) -> FieldSet {
-    set.difference(&FieldSet::of_fields(&[
+static IDENTITY: LazyLock<FieldSet> = LazyLock::new(|| {
+    FieldSet::of_fields(&[
         &["apiVersion"],
         &["kind"],
         &["metadata"],
@@ -284,8 +293,8 @@ fn without_identity(set: &FieldSet) -> FieldSet {
         &["metadata", "generation"],
         &["metadata", "managedFields"],
         &["metadata", "resourceVersion"],
-    ]))
-}
+    ])
+});
 
 /// An object nobody has touched: fields that are always written are there already, so nobody comes to own them by creating it.
 fn unset(ty: TypeRef<'_>) -> Value {

@@ -1,10 +1,11 @@
 //! Walking values along their type: the fields a value sets, what differs between two values, a value without some fields.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::set::{FieldSet, field_element};
+use super::set::{FieldSet, Name, field_element};
 use crate::schema::{ListType, Shape, TypeRef};
 
 /// How a value is followed.
@@ -71,38 +72,40 @@ pub(super) fn element_name(list: TypeRef<'_>, item: &Value) -> Result<String, St
 
 /// The places that a value sets.
 pub(super) fn field_set(ty: TypeRef<'_>, value: &Value) -> FieldSet {
-    let mut set = FieldSet::default();
-    collect(ty, value, &mut Vec::new(), &mut set);
-    set
+    collect(ty, value).1
 }
 
-fn collect(ty: TypeRef<'_>, value: &Value, path: &mut Vec<String>, set: &mut FieldSet) {
+/// Whether a value sets the place it is at, and what it sets below.
+fn collect(ty: TypeRef<'_>, value: &Value) -> (bool, FieldSet) {
+    let mut below = FieldSet::default();
     match (form(ty, Some(value)), value) {
         (Form::Object, Value::Object(map)) => {
             for (name, value) in map {
-                let Some(field) = ty.field(name) else { continue };
-                path.push(field_element(name));
-                collect(field, value, path, set);
+                let Some((field, listed)) = ty.member(name) else { continue };
+                let (mut itself, set) = collect(field, value);
                 let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-                if empty || !ty.has_field(name) {
-                    set.insert(path);
-                }
-                path.pop();
+                itself |= empty || listed.is_none();
+                below.put(element(listed, name), itself, set);
             }
         }
         (Form::List, Value::Array(items)) => {
             for (name, items) in by_name(ty, items) {
-                path.push(name);
-                if let ([item], Some(element)) = (items.as_slice(), ty.element()) {
-                    collect(element, item, path, set);
-                }
-                set.insert(path);
-                path.pop();
+                let set = match (items.as_slice(), ty.element()) {
+                    ([item], Some(element)) => collect(element, item).1,
+                    _ => FieldSet::default(),
+                };
+                below.put(name.into(), true, set);
             }
         }
-        (Form::Leaf, _) => set.insert(path),
+        (Form::Leaf, _) => return (true, below),
         _ => {}
     }
+    (false, below)
+}
+
+/// The name of a field in a set; those that a type lists have it ready.
+fn element(listed: Option<&Name>, name: &str) -> Name {
+    listed.cloned().unwrap_or_else(|| field_element(name).into())
 }
 
 /// Elements by name; several under one name are duplicates.
@@ -126,41 +129,65 @@ pub(super) struct Difference {
 
 impl Difference {
     /// Without the places that a filter takes out.
-    pub fn filtered(self, keep: impl Fn(&FieldSet) -> FieldSet) -> Difference {
-        Difference { removed: keep(&self.removed), modified: keep(&self.modified), added: keep(&self.added) }
+    pub fn filtered(self, keep: impl Fn(FieldSet) -> FieldSet) -> Difference {
+        Difference { removed: keep(self.removed), modified: keep(self.modified), added: keep(self.added) }
     }
+
+    /// Adds what was found at an element and below it.
+    fn put(&mut self, name: impl FnOnce() -> Name, marks: Marks, below: Difference) {
+        let sets = [
+            (&mut self.removed, marks.removed, below.removed),
+            (&mut self.modified, marks.modified, below.modified),
+            (&mut self.added, marks.added, below.added),
+        ];
+        if sets.iter().all(|(_, itself, below)| !itself && below.is_empty()) {
+            return;
+        }
+        let name = name();
+        for (set, itself, below) in sets {
+            set.put(name.clone(), itself, below);
+        }
+    }
+}
+
+/// What happened to the very place of a value.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    removed: bool,
+    modified: bool,
+    added: bool,
 }
 
 /// Compares two values of one type.
 pub(super) fn difference(ty: TypeRef<'_>, old: &Value, new: &Value) -> Difference {
     let mut result = Difference::default();
-    compare(ty, Some(old), Some(new), &mut Vec::new(), &mut result);
+    compare(ty, Some(old), Some(new), &mut result);
     result
 }
 
-fn compare(
-    ty: TypeRef<'_>,
-    old: Option<&Value>,
-    new: Option<&Value>,
-    path: &mut Vec<String>,
-    result: &mut Difference,
-) {
+/// Compares what is at one place; what differs below it goes into `below`.
+fn compare(ty: TypeRef<'_>, old: Option<&Value>, new: Option<&Value>, below: &mut Difference) -> Marks {
+    let mut marks = Marks::default();
+    if old == new {
+        return marks;
+    }
     let forms = (old.map(|value| form(ty, Some(value))), new.map(|value| form(ty, Some(value))));
     let leaf = match forms {
         (Some(before), Some(after)) if before != after => {
-            compare_as(before, ty, old, None, path, result);
-            compare_as(after, ty, old, new, path, result)
+            compare_as(before, ty, old, None, below, &mut marks);
+            compare_as(after, ty, old, new, below, &mut marks)
         }
-        (Some(form), _) | (None, Some(form)) => compare_as(form, ty, old, new, path, result),
+        (Some(form), _) | (None, Some(form)) => compare_as(form, ty, old, new, below, &mut marks),
         (None, None) => true,
     };
     if !leaf {
         match (old, new) {
-            (None, _) => result.added.insert(path),
-            (_, None) => result.removed.insert(path),
+            (None, _) => marks.added = true,
+            (_, None) => marks.removed = true,
             _ => {}
         }
     }
+    marks
 }
 
 /// Compares as one form; says whether the place was taken as a whole.
@@ -169,90 +196,97 @@ fn compare_as(
     ty: TypeRef<'_>,
     old: Option<&Value>,
     new: Option<&Value>,
-    path: &mut Vec<String>,
-    result: &mut Difference,
+    below: &mut Difference,
+    marks: &mut Marks,
 ) -> bool {
-    let object =
-        |value: Option<&'_ Value>| value.and_then(Value::as_object).filter(|map| !map.is_empty()).cloned();
-    let list =
-        |value: Option<&'_ Value>| value.and_then(Value::as_array).filter(|list| !list.is_empty()).cloned();
     match form {
         Form::Object => {
-            let (before, after) = (object(old), object(new));
+            let (before, after) = (filled_object(old), filled_object(new));
             if before.is_none() && after.is_none() {
-                return compare_leaf(old, new, path, result);
+                return compare_leaf(old, new, marks);
             }
-            let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-            let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
-            names.sort();
-            names.dedup();
-            for name in names {
-                let Some(field) = ty.field(name) else { continue };
-                path.push(field_element(name));
-                compare(field, before.get(name), after.get(name), path, result);
-                path.pop();
+            for (name, old, new) in in_step(before.into_iter().flatten(), after.into_iter().flatten()) {
+                let Some((field, listed)) = ty.member(name) else { continue };
+                let mut inner = Difference::default();
+                let marks = compare(field, old, new, &mut inner);
+                below.put(|| element(listed, name), marks, inner);
             }
             false
         }
         Form::List => {
-            let (before, after) = (list(old), list(new));
-            if before.is_none() && after.is_none() {
-                return compare_leaf(old, new, path, result);
+            let (before, after) = (items_of(old), items_of(new));
+            if before.is_empty() && after.is_empty() {
+                return compare_leaf(old, new, marks);
             }
-            let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-            compare_elements(ty, &before, &after, path, result);
+            compare_elements(ty, before, after, below);
             false
         }
-        Form::Leaf => compare_leaf(old, new, path, result),
+        Form::Leaf => compare_leaf(old, new, marks),
     }
 }
 
-fn compare_elements(
-    list: TypeRef<'_>,
-    before: &[Value],
-    after: &[Value],
-    path: &mut Vec<String>,
-    result: &mut Difference,
-) {
+fn filled_object(value: Option<&Value>) -> Option<&Map<String, Value>> {
+    value.and_then(Value::as_object).filter(|map| !map.is_empty())
+}
+
+fn items_of(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Walks two ordered maps at once.
+fn in_step<'n, V>(
+    before: impl Iterator<Item = (&'n String, V)>,
+    after: impl Iterator<Item = (&'n String, V)>,
+) -> impl Iterator<Item = (&'n str, Option<V>, Option<V>)> {
+    let (mut before, mut after) = (before.peekable(), after.peekable());
+    std::iter::from_fn(move || {
+        let order = match (before.peek(), after.peek()) {
+            (Some((old, _)), Some((new, _))) => old.cmp(new),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return None,
+        };
+        let old = if order == Ordering::Greater { None } else { before.next() };
+        let new = if order == Ordering::Less { None } else { after.next() };
+        let name = old.as_ref().or(new.as_ref()).map(|(name, _)| name.as_str())?;
+        Some((name, old.map(|(_, value)| value), new.map(|(_, value)| value)))
+    })
+}
+
+fn compare_elements(list: TypeRef<'_>, before: &[Value], after: &[Value], below: &mut Difference) {
     let Some(element) = list.element() else { return };
     let (before, after) = (by_name(list, before), by_name(list, after));
-    let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
-    names.sort();
-    names.dedup();
-    for name in names {
-        let old = before.get(name).map(Vec::as_slice).unwrap_or_default();
-        let new = after.get(name).map(Vec::as_slice).unwrap_or_default();
-        path.push(name.clone());
+    for (name, old, new) in in_step(before.iter(), after.iter()) {
+        let old = old.map(Vec::as_slice).unwrap_or_default();
+        let new = new.map(Vec::as_slice).unwrap_or_default();
+        let mut inner = Difference::default();
+        let mut marks = Marks::default();
         match (old, new) {
             // Elements with one name twice are owned together, as a whole.
-            ([_, _, ..], [_, _, ..]) => {
-                if old != new {
-                    result.modified.insert(path);
-                }
-            }
+            ([_, _, ..], [_, _, ..]) => marks.modified = old != new,
             ([_, _, ..], _) => {
                 if let Some(new) = new.first() {
-                    compare(element, None, Some(new), path, result);
+                    marks = compare(element, None, Some(new), &mut inner);
                 }
-                result.removed.insert(path);
+                marks.removed = true;
             }
             (_, [_, _, ..]) => {
                 if let Some(old) = old.first() {
-                    compare(element, Some(old), None, path, result);
+                    marks = compare(element, Some(old), None, &mut inner);
                 }
-                result.added.insert(path);
+                marks.added = true;
             }
-            _ => compare(element, old.first().copied(), new.first().copied(), path, result),
+            _ => marks = compare(element, old.first().copied(), new.first().copied(), &mut inner),
         }
-        path.pop();
+        below.put(|| name.into(), marks, inner);
     }
 }
 
-fn compare_leaf(old: Option<&Value>, new: Option<&Value>, path: &[String], result: &mut Difference) -> bool {
+fn compare_leaf(old: Option<&Value>, new: Option<&Value>, marks: &mut Marks) -> bool {
     match (old, new) {
-        (None, _) => result.added.insert(path),
-        (_, None) => result.removed.insert(path),
-        (Some(old), Some(new)) if !same(old, new) => result.modified.insert(path),
+        (None, _) => marks.added = true,
+        (_, None) => marks.removed = true,
+        (Some(old), Some(new)) if !same(old, new) => marks.modified = true,
         _ => {}
     }
     true

@@ -32,14 +32,14 @@ pub fn apply(group: &str, version: &str, kind: &str, object: &mut Value) {
 fn apply_stated(ty: TypeRef<'_>, value: &mut Value) {
     match (ty.shape(), value) {
         (Shape::Struct, Value::Object(map)) => {
-            for (name, field) in ty.fields() {
-                match map.get_mut(name) {
-                    Some(value) => apply_stated(field, value),
-                    None => {
-                        if let Some(default) = field.default_value().filter(|value| is_telling(value)) {
-                            map.insert(name.to_owned(), default.clone());
-                        }
-                    }
+            for (name, value) in map.iter_mut() {
+                if let Some(field) = ty.listed_field(name) {
+                    apply_stated(field, value);
+                }
+            }
+            for (name, default) in ty.fields_with_default() {
+                if !map.contains_key(name) {
+                    map.insert(name.to_owned(), default.clone());
                 }
             }
         }
@@ -50,16 +50,6 @@ fn apply_stated(ty: TypeRef<'_>, value: &mut Value) {
             items.iter_mut().for_each(|item| apply_stated(element, item))
         }
         _ => {}
-    }
-}
-
-/// Zero values as defaults only say that the field is no pointer.
-fn is_telling(default: &Value) -> bool {
-    match default {
-        Value::String(text) => !text.is_empty(),
-        Value::Number(number) => number.as_f64() != Some(0.0),
-        Value::Bool(value) => *value,
-        _ => false,
     }
 }
 

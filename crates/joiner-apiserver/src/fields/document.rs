@@ -1,9 +1,10 @@
 //! JSON as it was written: members in order, repeated ones included.
 
+use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Number, Value};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
 
 /// A JSON document that remembers order and repetitions.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +60,167 @@ impl From<&Value> for Document {
                 Document::Object(map.iter().map(|(name, value)| (name.clone(), value.into())).collect())
             }
         }
+    }
+}
+
+/// What stands at a place of a tree of JSON.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Leaf<'a> {
+    Null,
+    Bool,
+    Number(&'a Number),
+    String(&'a str),
+    Array,
+    Object,
+}
+
+/// JSON in memory, in one form or another.
+pub(super) trait Tree: Sized {
+    /// Whether an object may have a member twice.
+    const MAY_REPEAT: bool;
+
+    /// What it is.
+    fn leaf(&self) -> Leaf<'_>;
+
+    /// The items of an array.
+    fn items(&self) -> &[Self];
+
+    /// The members of an object.
+    fn entries(&self) -> impl Iterator<Item = (&str, &Self)>;
+}
+
+impl Tree for Document {
+    const MAY_REPEAT: bool = true;
+
+    fn leaf(&self) -> Leaf<'_> {
+        match self {
+            Document::Null => Leaf::Null,
+            Document::Bool(_) => Leaf::Bool,
+            Document::Number(number) => Leaf::Number(number),
+            Document::String(text) => Leaf::String(text),
+            Document::Array(_) => Leaf::Array,
+            Document::Object(_) => Leaf::Object,
+        }
+    }
+
+    fn items(&self) -> &[Self] {
+        match self {
+            Document::Array(items) => items,
+            _ => &[],
+        }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (&str, &Self)> {
+        let entries = match self {
+            Document::Object(entries) => entries.as_slice(),
+            _ => &[],
+        };
+        entries.iter().map(|(name, value)| (name.as_str(), value))
+    }
+}
+
+impl Tree for Value {
+    const MAY_REPEAT: bool = false;
+
+    fn leaf(&self) -> Leaf<'_> {
+        match self {
+            Value::Null => Leaf::Null,
+            Value::Bool(_) => Leaf::Bool,
+            Value::Number(number) => Leaf::Number(number),
+            Value::String(text) => Leaf::String(text),
+            Value::Array(_) => Leaf::Array,
+            Value::Object(_) => Leaf::Object,
+        }
+    }
+
+    fn items(&self) -> &[Self] {
+        match self {
+            Value::Array(items) => items,
+            _ => &[],
+        }
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (&str, &Self)> {
+        self.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value))
+    }
+}
+
+/// Reads JSON text as a value, and tells whether a member stands there twice: then the last counts, and a [`Document`] knows more.
+///
+/// # Errors
+///
+/// If the text is no JSON.
+pub fn parse_value(text: &str) -> Result<(Value, bool), serde_json::Error> {
+    let repeats = Cell::new(false);
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = ValueReader(&repeats).deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok((value, repeats.get()))
+}
+
+#[derive(Clone, Copy)]
+struct ValueReader<'a>(&'a Cell<bool>);
+
+impl<'de> DeserializeSeed<'de> for ValueReader<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ValueReader<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(self)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(name) = access.next_key::<String>()? {
+            let value = access.next_value_seed(self)?;
+            if map.insert(name, value).is_some() {
+                self.0.set(true);
+            }
+        }
+        Ok(Value::Object(map))
     }
 }
 

@@ -16,7 +16,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-pub use document::Document;
+pub use document::{Document, parse_value};
+use document::{Leaf, Tree};
 pub use normalize::normalize;
 pub use quantity::canonical_quantity;
 pub(crate) use quantity::{quantity_from_nanos, quantity_nanos};
@@ -88,23 +89,18 @@ impl<'a> From<&'a Value> for Body<'a> {
 
 /// Problems of a body, in the order in which a reader meets them. Text that is no JSON has no fields and so no problems here.
 pub fn check<'b>(ty: TypeRef<'_>, body: impl Into<Body<'b>>) -> Vec<FieldProblem> {
-    let parsed;
-    let document = match body.into() {
-        Body::Document(document) => document,
-        Body::Text(text) => match Document::parse(text) {
-            Ok(document) => {
-                parsed = document;
-                &parsed
-            }
-            Err(_) => return Vec::new(),
-        },
-        Body::Value(value) => {
-            parsed = Document::from(value);
-            &parsed
+    match body.into() {
+        Body::Document(document) => check_tree(ty, document),
+        Body::Text(text) => {
+            Document::parse(text).map(|document| check_tree(ty, &document)).unwrap_or_default()
         }
-    };
+        Body::Value(value) => check_tree(ty, value),
+    }
+}
+
+fn check_tree<T: Tree>(ty: TypeRef<'_>, tree: &T) -> Vec<FieldProblem> {
     let mut checker = Checker::default();
-    checker.visit(ty, document, &Place { strict: String::new(), names: String::new(), owner: String::new() });
+    checker.visit(ty, tree, &Place { parent: None, step: Step::Root, owner: None });
     checker.problems
 }
 
@@ -115,41 +111,61 @@ pub fn strict_error(problems: &[FieldProblem]) -> Option<String> {
     (!strict.is_empty()).then(|| format!("strict decoding error: {}", strict.join(", ")))
 }
 
-/// Where the checker is, in the two ways messages name it.
-struct Place {
-    /// `spec.containers[0].image`
-    strict: String,
-    /// `spec.containers.image`: field names only
-    names: String,
-    /// The innermost struct: `Container`
-    owner: String,
+/// Where the checker is. Most bodies are good, so its name is made only when it is needed.
+struct Place<'p> {
+    parent: Option<&'p Place<'p>>,
+    step: Step<'p>,
+    /// The innermost struct.
+    owner: Option<TypeRef<'p>>,
 }
 
-impl Place {
-    fn field(&self, name: &str, owner: &str, is_struct_field: bool) -> Place {
-        let join = |path: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-        Place {
-            strict: join(&self.strict),
-            names: if is_struct_field { join(&self.names) } else { self.names.clone() },
-            owner: owner.to_owned(),
+enum Step<'p> {
+    Root,
+    /// A field of a struct.
+    Field(&'p str),
+    /// A key of a map.
+    Key(&'p str),
+    Index(usize),
+}
+
+impl Place<'_> {
+    /// `spec.containers[0].image`
+    fn strict(&self) -> String {
+        let mut path = self.parent.map(Place::strict).unwrap_or_default();
+        match self.step {
+            Step::Root => {}
+            Step::Field(name) | Step::Key(name) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(name);
+            }
+            Step::Index(index) => path.push_str(&format!("[{index}]")),
         }
+        path
     }
 
-    fn index(&self, index: usize) -> Place {
-        let strict = format!("{}[{index}]", self.strict);
-        Place { strict, names: self.names.clone(), owner: self.owner.clone() }
+    /// `spec.containers.image`: fields of structs only.
+    fn names(&self) -> String {
+        let mut path = self.parent.map(Place::names).unwrap_or_default();
+        if let Step::Field(name) = self.step {
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(name);
+        }
+        path
     }
 
     /// How Go says that a value does not fit.
     fn mismatch(&self, found: &str, wanted: &str) -> String {
-        if self.names.is_empty() {
-            format!("json: cannot unmarshal {found} into Go value of type {wanted}")
-        } else {
-            format!(
-                "json: cannot unmarshal {found} into Go struct field {}.{} of type {wanted}",
-                self.owner, self.names
-            )
+        let names = self.names();
+        if names.is_empty() {
+            return format!("json: cannot unmarshal {found} into Go value of type {wanted}");
         }
+        let owner = self.owner.map(TypeRef::go_name).unwrap_or_default();
+        let owner = owner.rsplit('.').next().unwrap_or_default();
+        format!("json: cannot unmarshal {found} into Go struct field {owner}.{names} of type {wanted}")
     }
 }
 
@@ -166,30 +182,23 @@ impl Checker {
         }
     }
 
-    fn visit(&mut self, ty: TypeRef<'_>, document: &Document, place: &Place) {
-        match (ty.shape(), document) {
-            (_, Document::Null) | (Shape::Opaque, _) => {}
-            (Shape::Struct, Document::Object(entries)) => self.visit_struct(ty, entries, place),
-            (Shape::Map(element), Document::Object(entries)) => {
-                self.visit_entries(entries, place, |_| Some((element, false)));
+    fn visit<T: Tree>(&mut self, ty: TypeRef<'_>, tree: &T, place: &Place<'_>) {
+        match (ty.shape(), tree.leaf()) {
+            (_, Leaf::Null) | (Shape::Opaque, _) => {}
+            (Shape::Struct, Leaf::Object) => {
+                self.visit_entries(tree, place, Some(ty), |name| ty.field(name));
             }
-            (Shape::Any, Document::Object(entries)) => {
-                self.visit_entries(entries, place, |name| ty.field(name).map(|field| (field, false)));
+            (Shape::Map(element), Leaf::Object) => {
+                self.visit_entries(tree, place, None, |_| Some(element));
             }
-            (Shape::List(element), Document::Array(items)) => {
-                for (index, item) in items.iter().enumerate() {
-                    self.visit(element, item, &place.index(index));
-                }
+            (Shape::Any, Leaf::Object) => {
+                self.visit_entries(tree, place, None, |name| ty.field(name));
             }
-            (Shape::Any, Document::Array(items)) => {
-                for (index, item) in items.iter().enumerate() {
-                    self.visit(ty, item, &place.index(index));
-                }
-            }
+            (Shape::List(element), Leaf::Array) => self.visit_items(element, tree, place),
+            (Shape::Any, Leaf::Array) => self.visit_items(ty, tree, place),
             (Shape::Any, _) => {}
-            (_, document) => {
-                if let Err(message) =
-                    scalars::check(ty, document, |found, wanted| place.mismatch(found, wanted))
+            (_, leaf) => {
+                if let Err(message) = scalars::check(ty, leaf, |found, wanted| place.mismatch(found, wanted))
                 {
                     self.problems.push(FieldProblem::Type(message));
                 }
@@ -197,30 +206,31 @@ impl Checker {
         }
     }
 
-    fn visit_struct(&mut self, ty: TypeRef<'_>, entries: &[(String, Document)], place: &Place) {
-        let name = ty.go_name();
-        let owner = name.rsplit('.').next().unwrap_or_default();
-        let inner =
-            Place { strict: place.strict.clone(), names: place.names.clone(), owner: owner.to_owned() };
-        self.visit_entries(entries, &inner, |name| ty.field(name).map(|field| (field, true)));
+    fn visit_items<T: Tree>(&mut self, element: TypeRef<'_>, tree: &T, place: &Place<'_>) {
+        for (index, item) in tree.items().iter().enumerate() {
+            let place = Place { parent: Some(place), step: Step::Index(index), owner: place.owner };
+            self.visit(element, item, &place);
+        }
     }
 
-    fn visit_entries<'t>(
+    /// Visits the members of an object; `of` is the struct whose fields they are, if they are fields.
+    fn visit_entries<'t, T: Tree>(
         &mut self,
-        entries: &[(String, Document)],
-        place: &Place,
-        field: impl Fn(&str) -> Option<(TypeRef<'t>, bool)>,
+        tree: &T,
+        parent: &Place<'_>,
+        of: Option<TypeRef<'_>>,
+        field: impl Fn(&str) -> Option<TypeRef<'t>>,
     ) {
         let mut met = BTreeSet::new();
-        for (name, value) in entries {
-            let Some((ty, is_struct_field)) = field(name) else {
-                let place = place.field(name, &place.owner, true);
-                self.strict(FieldProblem::Unknown(place.strict));
+        for (name, value) in tree.entries() {
+            let step = if of.is_some() { Step::Field(name) } else { Step::Key(name) };
+            let place = Place { parent: Some(parent), step, owner: of.or(parent.owner) };
+            let Some(ty) = field(name) else {
+                self.strict(FieldProblem::Unknown(place.strict()));
                 continue;
             };
-            let place = place.field(name, &place.owner, is_struct_field);
-            if !met.insert(name) {
-                self.strict(FieldProblem::Duplicate(place.strict.clone()));
+            if T::MAY_REPEAT && !met.insert(name) {
+                self.strict(FieldProblem::Duplicate(place.strict()));
             }
             self.visit(ty, value, &place);
         }

@@ -28,7 +28,9 @@ pub fn normalize(ty: TypeRef<'_>, value: &mut Value) {
             }
         }
         (Shape::Quantity, Value::String(text)) => {
-            if let Some(canonical) = canonical_quantity(text) {
+            if let Some(canonical) = canonical_quantity(text)
+                && canonical != *text
+            {
                 *text = canonical;
             }
         }
@@ -42,17 +44,15 @@ pub fn normalize(ty: TypeRef<'_>, value: &mut Value) {
 }
 
 fn normalize_struct(ty: TypeRef<'_>, map: &mut Map<String, Value>) {
-    map.retain(|name, value| !value.is_null() && ty.field(name).is_some());
-    for (name, field) in ty.fields() {
-        if let Some(value) = map.get_mut(name) {
-            normalize(field, value);
-            if field.zero() == ZeroValue::Dropped && is_zero(value) {
-                map.remove(name);
-            }
-        } else if field.zero() == ZeroValue::Always {
-            map.insert(name.to_owned(), zero(field));
-        } else if field.zero() == ZeroValue::Null {
-            map.insert(name.to_owned(), Value::Null);
+    map.retain(|name, value| {
+        let Some(field) = ty.field(name).filter(|_| !value.is_null()) else { return false };
+        normalize(field, value);
+        field.zero() != ZeroValue::Dropped || !is_zero(value)
+    });
+    for (name, field) in ty.fields_always_written() {
+        if !map.contains_key(name) {
+            let value = if field.zero() == ZeroValue::Null { Value::Null } else { zero(field) };
+            map.insert(name.to_owned(), value);
         }
     }
 }

@@ -2,55 +2,55 @@
 
 use serde_json::Number;
 
-use super::Document;
+use super::document::Leaf;
 use super::quantity;
 use crate::schema::{Shape, TypeRef};
 
 /// Checks a value that is not followed further. `mismatch` makes the message from what was found and what was wanted.
 pub(super) fn check(
     ty: TypeRef<'_>,
-    document: &Document,
+    leaf: Leaf<'_>,
     mismatch: impl Fn(&str, &str) -> String,
 ) -> Result<(), String> {
-    let wrong = || Err(mismatch(kind(document), &ty.go_name()));
-    match (ty.shape(), document) {
-        (Shape::String, Document::String(_))
-        | (Shape::Boolean, Document::Bool(_))
-        | (Shape::Number, Document::Number(_)) => Ok(()),
-        (Shape::Int32, Document::Number(number)) => integer(number, i64::from(i32::MIN), i64::from(i32::MAX))
+    let wrong = || Err(mismatch(kind(leaf), &ty.go_name()));
+    match (ty.shape(), leaf) {
+        (Shape::String, Leaf::String(_))
+        | (Shape::Boolean, Leaf::Bool)
+        | (Shape::Number, Leaf::Number(_)) => Ok(()),
+        (Shape::Int32, Leaf::Number(number)) => integer(number, i64::from(i32::MIN), i64::from(i32::MAX))
             .ok_or_else(|| mismatch(&format!("number {number}"), "int32")),
-        (Shape::Int64, Document::Number(number)) => {
+        (Shape::Int64, Leaf::Number(number)) => {
             integer(number, i64::MIN, i64::MAX).ok_or_else(|| mismatch(&format!("number {number}"), "int64"))
         }
-        (Shape::IntOrString, Document::String(_)) => Ok(()),
-        (Shape::IntOrString, Document::Number(number)) => {
+        (Shape::IntOrString, Leaf::String(_)) => Ok(()),
+        (Shape::IntOrString, Leaf::Number(number)) => {
             integer(number, i64::from(i32::MIN), i64::from(i32::MAX))
                 .ok_or_else(|| format!("json: cannot unmarshal number {number} into Go value of type int32"))
         }
         (Shape::IntOrString, _) => {
-            Err(format!("json: cannot unmarshal {} into Go value of type int32", kind(document)))
+            Err(format!("json: cannot unmarshal {} into Go value of type int32", kind(leaf)))
         }
-        (Shape::Quantity, Document::String(text)) => quantity::check(text),
-        (Shape::Quantity, Document::Number(number)) => quantity::check(&number.to_string()),
+        (Shape::Quantity, Leaf::String(text)) => quantity::check(text),
+        (Shape::Quantity, Leaf::Number(number)) => quantity::check(&number.to_string()),
         (Shape::Quantity, _) => quantity::check(""),
-        (Shape::Time, Document::String(text)) => time(text, false),
-        (Shape::MicroTime, Document::String(text)) => time(text, true),
+        (Shape::Time, Leaf::String(text)) => time(text, false),
+        (Shape::MicroTime, Leaf::String(text)) => time(text, true),
         (Shape::Time | Shape::MicroTime, _) => {
-            Err(format!("json: cannot unmarshal {} into Go value of type string", kind(document)))
+            Err(format!("json: cannot unmarshal {} into Go value of type string", kind(leaf)))
         }
-        (Shape::Bytes, Document::String(text)) => base64(text),
+        (Shape::Bytes, Leaf::String(text)) => base64(text),
         _ => wrong(),
     }
 }
 
-fn kind(document: &Document) -> &'static str {
-    match document {
-        Document::Null => "null",
-        Document::Bool(_) => "bool",
-        Document::Number(_) => "number",
-        Document::String(_) => "string",
-        Document::Array(_) => "array",
-        Document::Object(_) => "object",
+fn kind(leaf: Leaf<'_>) -> &'static str {
+    match leaf {
+        Leaf::Null => "null",
+        Leaf::Bool => "bool",
+        Leaf::Number(_) => "number",
+        Leaf::String(_) => "string",
+        Leaf::Array => "array",
+        Leaf::Object => "object",
     }
 }
 

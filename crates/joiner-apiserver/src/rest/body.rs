@@ -5,8 +5,9 @@ use serde_json::Value;
 use super::options::FieldValidation;
 use super::status::Failure;
 use super::{Call, go_json, typed};
-use crate::fields::Document;
+use crate::fields::{Document, FieldProblem, parse_value};
 use crate::protobuf;
+use crate::resources::Resource;
 
 /// The types a body may have.
 const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -56,27 +57,66 @@ pub(crate) fn yaml_document(text: &str) -> Result<Document, Failure> {
 /// Reads the object that is to be written, and checks its kind and its fields.
 pub(crate) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<Decoded, Failure> {
     let resource = &call.resource;
-    let document = document(call, &resource.kind)?;
-    let object = document.to_value();
-    check_kind(call, &object)?;
-    let mut problems = typed::check(resource, &document)?;
-    if call.incoming.content_type.as_deref() == Some("application/yaml") {
-        let repeated = crate::fields::repeated_keys(&String::from_utf8_lossy(&call.incoming.body));
-        problems.splice(0..0, repeated.map(crate::fields::FieldProblem::Repeated));
-    }
+    let (object, problems) = read(call)?;
     let warnings = typed::judge(resource, problems, validation)?;
+    Ok(Decoded { object: cleaned(resource, object), warnings })
+}
+
+/// Checks an object that did not come as a request, and brings it into the form in which it is written.
+pub(crate) fn checked(
+    resource: &Resource,
+    mut object: Value,
+    validation: FieldValidation,
+) -> Result<Value, Failure> {
+    let Some(fields) = object.as_object_mut() else {
+        return Err(Failure::bad_request(format!("a {} is an object, and this is none", resource.kind)));
+    };
+    fields.entry("apiVersion").or_insert_with(|| resource.api_version().into());
+    fields.entry("kind").or_insert_with(|| resource.kind.clone().into());
+    check_kind(resource, &object)?;
+    let problems = typed::check_value(resource, &object)?;
+    typed::judge(resource, problems, validation)?;
+    Ok(cleaned(resource, object))
+}
+
+fn cleaned(resource: &Resource, object: Value) -> Value {
     let mut object = typed::clean(resource, object);
     object["apiVersion"] = resource.api_version().into();
     object["kind"] = resource.kind.clone().into();
     if resource.is("events.k8s.io", "events") {
         object = super::events::to_involved(object);
     }
-    Ok(Decoded { object, warnings })
+    object
+}
+
+/// Reads the object, and finds what is wrong with its fields. Nearly always nothing is, and then nobody asks in which order the
+/// body has them.
+fn read(call: &Call<'_>) -> Result<(Value, Vec<FieldProblem>), Failure> {
+    let resource = &call.resource;
+    if let (None | Some("" | "application/json"), Ok(text)) =
+        (call.incoming.content_type.as_deref(), std::str::from_utf8(&call.incoming.body))
+        && let Ok((object, false)) = parse_value(text)
+    {
+        check_kind(resource, &object)?;
+        if let Ok(problems) = typed::check_value(resource, &object)
+            && problems.is_empty()
+        {
+            return Ok((object, problems));
+        }
+    }
+    let document = document(call, &resource.kind)?;
+    let object = document.to_value();
+    check_kind(resource, &object)?;
+    let mut problems = typed::check(resource, &document)?;
+    if call.incoming.content_type.as_deref() == Some("application/yaml") {
+        let repeated = crate::fields::repeated_keys(&String::from_utf8_lossy(&call.incoming.body));
+        problems.splice(0..0, repeated.map(FieldProblem::Repeated));
+    }
+    Ok((object, problems))
 }
 
 /// Built-in kinds need not be named in the body; what is named must be right.
-fn check_kind(call: &Call<'_>, object: &Value) -> Result<(), Failure> {
-    let resource = &call.resource;
+fn check_kind(resource: &Resource, object: &Value) -> Result<(), Failure> {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (kind, api_version) = (text("kind"), text("apiVersion"));
     let (expected_kind, expected_version) = (&resource.kind, resource.api_version());

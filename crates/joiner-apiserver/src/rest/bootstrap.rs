@@ -8,7 +8,7 @@ use super::{
     Core, Failure, FieldValidation, UpdateContext, WriteOptions, create, definitions, typed, update_object,
 };
 use crate::resources::{Resource, Resources};
-use crate::store::ResourceName;
+use crate::store::{ResourceName, Stored};
 
 /// Creates the first namespaces with their service accounts, and the two system priorities.
 pub(crate) fn bootstrap(core: &Core) {
@@ -48,14 +48,11 @@ pub(crate) fn create_directly(
     plural: &str,
     namespace: &str,
     object: Value,
-) -> Result<Arc<Value>, Failure> {
+) -> Result<Stored, Failure> {
     let resource = builtin(group, plural)?;
     typed::check_value(resource, &object)?;
     let object = typed::clean(resource, object);
-    let mut session = core.store.open();
-    let stored = create::create_object(core, &mut session, resource, namespace, object, &options(), true)?;
-    core.settle(&mut session);
-    Ok(stored)
+    create::create_new(core, resource, namespace, object, &options())
 }
 
 /// Creates an object of a built-in kind, or brings the one that is there into this form.
@@ -65,7 +62,7 @@ pub(crate) fn ensure_directly(
     plural: &str,
     namespace: &str,
     object: Value,
-) -> Result<Arc<Value>, Failure> {
+) -> Result<Stored, Failure> {
     let resource = builtin(group, plural)?;
     let old = core.store.open().get(&resource.stored_as, namespace, super::meta_text(&object, "name"));
     let Some(old) = old else { return create_directly(core, group, plural, namespace, object) };

@@ -1,6 +1,7 @@
 //! Custom resource definitions: a write to one changes what resources there are.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use super::Core;
 use super::metadata::{finalizers, is_deleting, map_of, meta_text, set_meta, text_at};
 use crate::crd::{Definition, Structural};
 use crate::resources::{Resource, Resources, Subresource};
-use crate::store::{ResourceName, Session};
+use crate::store::{ResourceName, Session, Stored};
 use crate::table::{Path, age_of};
 
 /// What a definition says about one version of its resource.
@@ -18,6 +19,8 @@ pub struct CustomKind {
     definition: Arc<Definition>,
     /// The version of this resource.
     version: String,
+    /// No other definition that was ever read has this number.
+    mark: u64,
     /// Fields that field selectors may name.
     pub selectable: Vec<String>,
     /// Where `scale` finds wanted and present replicas and the selector.
@@ -66,6 +69,11 @@ impl CustomKind {
         self.definition.version(&self.version)
     }
 
+    /// The number of this reading of the definition.
+    pub(crate) fn mark(&self) -> u64 {
+        self.mark
+    }
+
     /// The headings of its tables.
     pub(crate) fn headings(&self) -> Vec<Value> {
         let heading = |name: &str, kind: &str, format: &str, description: &str, priority: i64| json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority});
@@ -90,6 +98,9 @@ impl CustomKind {
         cells
     }
 }
+
+/// How many definitions were read so far.
+static READ: AtomicU64 = AtomicU64::new(0);
 
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
@@ -116,7 +127,7 @@ fn settle_names(core: &Core, session: &mut Session<'_>, definitions: &ResourceNa
     for definition in own {
         let group = &definition["spec"]["group"];
         let others: Vec<_> = others.iter().filter(|other| other["spec"]["group"] == *group).collect();
-        let mut new = Value::clone(&definition);
+        let mut new = definition.to_value();
         accept_names(core, &mut new, &others);
         if new != *definition {
             session.put(definitions, "", name, new);
@@ -125,7 +136,7 @@ fn settle_names(core: &Core, session: &mut Session<'_>, definitions: &ResourceNa
 }
 
 /// Names that another definition of the group has are not given twice. Those that are free are accepted one by one.
-fn accept_names(core: &Core, definition: &mut Value, others: &[&Arc<Value>]) {
+fn accept_names(core: &Core, definition: &mut Value, others: &[&Stored]) {
     let taken = |fields: &[&str]| -> Vec<String> {
         let names = others.iter().map(|other| &other["status"]["acceptedNames"]);
         names
@@ -210,10 +221,10 @@ pub(crate) fn begin_end(
     core: &Core,
     session: &mut Session<'_>,
     resource: &Arc<Resource>,
-    definition: &Arc<Value>,
+    definition: &Stored,
     dry_run: bool,
-) -> Arc<Value> {
-    let mut new = Value::clone(definition);
+) -> Stored {
+    let mut new = definition.to_value();
     set_meta(&mut new, "deletionTimestamp", Some(core.now().into()));
     let mut finalizers: Vec<&str> = finalizers(definition);
     if !finalizers.contains(&CLEANUP) {
@@ -223,7 +234,7 @@ pub(crate) fn begin_end(
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
     set_condition(core, &mut new, "Terminating", "True", "InstanceDeletionPending", message);
     if dry_run {
-        return Arc::new(new);
+        return Stored::shown(&resource.stored_as, new);
     }
     let stored = session.put(&resource.stored_as, "", meta_text(definition, "name"), new);
     for (_, object) in session.list(&stored_by(&stored), None, None) {
@@ -371,6 +382,7 @@ fn resource_of(definition: &Value, version: &Value, parsed: &Arc<Definition>) ->
     let custom = CustomKind {
         deprecation,
         definition: parsed.clone(),
+        mark: READ.fetch_add(1, Ordering::Relaxed) + 1,
         version: text_at(version, "name").to_owned(),
         selectable: list(&version["selectableFields"]).iter().map(|field| path(&field["jsonPath"])).collect(),
         scale,

@@ -10,10 +10,10 @@ use super::options::dry_run;
 use super::read::Choice;
 use super::render::ListMeta;
 use super::status::{self, Cause, Failure};
-use super::{Answer, Call, Core, Payload, body, definitions, render};
+use super::{Answer, Call, Core, Payload, Target, body, definitions, render};
 use crate::clock::format_time;
 use crate::resources::Resource;
-use crate::store::Session;
+use crate::store::{Session, Stored};
 
 /// What becomes of dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,19 +113,16 @@ fn propagation(policy: &str) -> Result<Propagation, Failure> {
 /// What a delete left behind.
 pub(crate) enum Outcome {
     /// Nothing; the last state of the object.
-    Gone(Arc<Value>),
+    Gone(Stored),
     /// The object, on its way out.
-    Held(Arc<Value>),
+    Held(Stored),
 }
 
 /// `DELETE` of one object.
 pub(crate) fn delete(call: &Call<'_>) -> Result<Answer, Failure> {
     let options = DeleteOptions::read(call)?;
-    let mut session = call.core.store.open();
-    let object = call.stored(&session)?;
     let resource = &call.resource;
-    let outcome = delete_object(call.core, &mut session, resource, &object, &options)?;
-    call.core.settle(&mut session);
+    let outcome = delete_target(&call.target(), &options)?;
     let mut answer = match outcome {
         Outcome::Held(object) => render::object(call, 200, &object),
         Outcome::Gone(object) if resource.is("", "pods") => render::object(call, 200, &object),
@@ -141,6 +138,15 @@ pub(crate) fn delete(call: &Call<'_>) -> Result<Answer, Failure> {
         answer.warnings.push(text.to_owned());
     }
     Ok(answer)
+}
+
+/// Deletes one object.
+pub(crate) fn delete_target(target: &Target<'_>, options: &DeleteOptions) -> Result<Outcome, Failure> {
+    let mut session = target.core.store.open();
+    let object = target.stored(&session)?;
+    let outcome = delete_object(target.core, &mut session, target.resource, &object, options)?;
+    target.core.settle(&mut session);
+    Ok(outcome)
 }
 
 /// `DELETE` of a collection.
@@ -168,7 +174,7 @@ pub(crate) fn delete_object(
     core: &Core,
     session: &mut Session<'_>,
     resource: &Arc<Resource>,
-    object: &Arc<Value>,
+    object: &Stored,
     options: &DeleteOptions,
 ) -> Result<Outcome, Failure> {
     check_preconditions(resource, object, options)?;
@@ -187,7 +193,7 @@ pub(crate) fn delete_object(
         return Ok(Outcome::Held(object.clone()));
     }
     let grace = if graceful { pod_grace(object, asked) } else { 0 };
-    let mut new = Value::clone(object);
+    let mut new = object.to_value();
     set_finalizers(resource, &mut new, options.propagation);
     let held = !finalizers(&new).is_empty() || grace > 0;
     let written_first = graceful && (left > 0 || !is_deleting(object));
@@ -197,19 +203,19 @@ pub(crate) fn delete_object(
     if held {
         let unchanged = new == **object;
         if unchanged || options.dry_run {
-            return Ok(Outcome::Held(Arc::new(new)));
+            return Ok(Outcome::Held(Stored::shown(&resource.stored_as, new)));
         }
         let stored = session.put(&resource.stored_as, namespace, name, new);
         definitions::after_write(core, session, resource, &stored);
         return Ok(Outcome::Held(stored));
     }
-    let mut last = if graceful { Arc::new(new) } else { object.clone() };
+    let mut last = if graceful { Stored::shown(&resource.stored_as, new) } else { object.clone() };
     if options.dry_run {
         return Ok(Outcome::Gone(last));
     }
     if written_first {
         // Who watches sees the end announced before it comes.
-        last = session.put(&resource.stored_as, namespace, name, Value::clone(&last));
+        last = session.put(&resource.stored_as, namespace, name, last.to_value());
     }
     let gone = session.remove(&resource.stored_as, namespace, name);
     definitions::after_removal(core, session, resource, object);
@@ -317,7 +323,7 @@ fn end_namespace(
     core: &Core,
     session: &mut Session<'_>,
     resource: &Arc<Resource>,
-    object: &Arc<Value>,
+    object: &Stored,
     options: &DeleteOptions,
 ) -> Outcome {
     let name = meta_text(object, "name");
@@ -329,13 +335,13 @@ fn end_namespace(
         }
         return Outcome::Gone(object.clone());
     }
-    let mut new = Value::clone(object);
+    let mut new = object.to_value();
     if !is_deleting(&new) {
         set_meta(&mut new, "deletionTimestamp", Some(core.now().into()));
     }
     new["status"]["phase"] = "Terminating".into();
     if options.dry_run || new == **object {
-        return Outcome::Held(Arc::new(new));
+        return Outcome::Held(Stored::shown(&resource.stored_as, new));
     }
     Outcome::Held(session.put(&resource.stored_as, "", name, new))
 }

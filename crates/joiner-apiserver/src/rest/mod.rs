@@ -26,6 +26,7 @@ mod stream;
 mod typed;
 mod update;
 mod usage;
+mod written_list;
 
 use std::sync::Arc;
 
@@ -36,20 +37,26 @@ use serde_json::{Value, json};
 
 use crate::clock::{Chance, Clock, format_time};
 use crate::resources::{Resource, Resources};
-use crate::store::{Session, Store};
+use crate::store::{Session, Store, Stored};
 use crate::{discovery, openapi};
 
 pub use accept::{Accepted, Form};
+pub(crate) use body::checked;
 pub(crate) use bootstrap::{bootstrap, create_directly, ensure_directly, learn_definitions};
+pub(crate) use create::create_new;
 pub use definitions::CustomKind;
-pub(crate) use delete::delete_object;
 pub use delete::{DeleteOptions, Propagation};
-pub(crate) use metadata::{has_finalizers, labels_of, meta, meta_mut, meta_text};
+pub(crate) use delete::{Outcome, delete_object, delete_target};
+pub(crate) use metadata::{labels_of, meta, meta_mut, meta_text};
 pub use options::{FieldValidation, Query, WriteOptions};
+pub use patching::Language as PatchLanguage;
+pub(crate) use patching::patch_object;
 pub use path::{Place, Route};
-pub(crate) use render::metadata_only;
+pub(crate) use pods::{bind_pod, evict_pod};
+pub(crate) use render::{metadata_only, shown};
 pub use status::{Cause, Failure};
-pub(crate) use update::{UpdateContext, update_object};
+pub(crate) use update::{UpdateContext, replace, update_object};
+pub use written_list::WrittenList;
 
 /// What the server is made of: the objects, and its sources of time and chance.
 pub struct Core {
@@ -132,7 +139,9 @@ pub enum Payload {
     /// A document.
     Document(Value),
     /// A document that is written already, as JSON.
-    Written(Vec<u8>),
+    Written(Bytes),
+    /// A list of written objects, put together as it is sent.
+    List(WrittenList),
     /// Plain text.
     Text(String),
     /// Nothing.
@@ -193,10 +202,40 @@ impl Call<'_> {
     }
 
     /// The object of the path.
-    pub(crate) fn stored(&self, session: &Session<'_>) -> Result<Arc<Value>, Failure> {
+    pub(crate) fn stored(&self, session: &Session<'_>) -> Result<Stored, Failure> {
+        self.target().stored(session)
+    }
+
+    /// What a write is about.
+    pub(crate) fn target(&self) -> Target<'_> {
+        Target {
+            core: self.core,
+            resource: &self.resource,
+            namespace: &self.namespace,
+            name: &self.name,
+            subresource: self.subresource.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+/// The object that a write is about.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub core: &'a Core,
+    pub resource: &'a Arc<Resource>,
+    /// Empty outside namespaces.
+    pub namespace: &'a str,
+    pub name: &'a str,
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+}
+
+impl Target<'_> {
+    /// The object as it is.
+    pub(crate) fn stored(&self, session: &Session<'_>) -> Result<Stored, Failure> {
         session
-            .get(&self.resource.stored_as, &self.namespace, &self.name)
-            .ok_or_else(|| Failure::not_found(&self.resource, &self.name))
+            .get(&self.resource.stored_as, self.namespace, self.name)
+            .ok_or_else(|| Failure::not_found(self.resource, self.name))
     }
 }
 

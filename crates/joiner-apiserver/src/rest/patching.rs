@@ -7,20 +7,25 @@ use super::metadata::{map_of, meta_text, set_meta};
 use super::options::{FieldValidation, WriteOptions};
 use super::status::{Cause, Failure};
 use super::update::check_place;
-use super::{Answer, Call, UpdateContext, create, go_json, render, typed, update_object};
+use super::{Answer, Call, Target, UpdateContext, create, go_json, render, typed, update_object};
 use crate::patch::{self, PatchError};
 use crate::protobuf;
 use crate::resources::Resource;
+use crate::store::Stored;
 
 /// The content type of server-side apply.
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
 /// The language of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Language {
+pub enum Language {
+    /// A list of operations.
     Json,
+    /// What changes, with nulls for what goes.
     Merge,
+    /// The same, with lists merged as their type says. Not for custom resources.
     Strategic,
+    /// Server-side apply.
     Apply,
 }
 
@@ -82,13 +87,52 @@ pub(crate) fn patched(
 pub(crate) fn patch(call: &Call<'_>) -> Result<Answer, Failure> {
     let language = language(call)?;
     let options = call.write_options("PatchOptions")?;
-    if language == Language::Apply {
-        return apply(call, &options);
+    let mut warnings = Vec::new();
+    let patch = if language == Language::Apply {
+        if call.query().get("fieldManager").is_none() {
+            let cause = Cause::required("fieldManager", "is required for apply patch");
+            return Err(Failure::invalid_option("PatchOptions", cause));
+        }
+        let text = String::from_utf8_lossy(&call.incoming.body);
+        let config = yaml_document(&text)?.to_value();
+        warnings.extend(judge_repeated(&text, options.validation)?);
+        config
+    } else {
+        patch_value(call)?
+    };
+    let (code, stored, more) = patch_object(&call.target(), language, patch, &options)?;
+    warnings.extend(more);
+    let mut answer = render::object(call, code, &stored);
+    answer.warnings = warnings;
+    Ok(answer)
+}
+
+/// What is said of keys that a text in YAML has more than once.
+fn judge_repeated(text: &str, validation: FieldValidation) -> Result<Option<String>, Failure> {
+    let Some(repeated) = crate::fields::repeated_keys(text) else { return Ok(None) };
+    match validation {
+        FieldValidation::Ignore => Ok(None),
+        FieldValidation::Warn => Ok(Some(repeated)),
+        FieldValidation::Strict => {
+            let message = format!("error strict decoding YAML: error converting YAML to JSON: {repeated}");
+            Err(Failure::bad_request(message))
+        }
     }
-    let patch = patch_value(call)?;
-    let mut session = call.core.store.open();
-    let old = call.stored(&session)?;
-    let resource = &call.resource;
+}
+
+/// Carries out a patch that was read. Says with which status it is answered, and what is to be warned of.
+pub(crate) fn patch_object(
+    target: &Target<'_>,
+    language: Language,
+    patch: Value,
+    options: &WriteOptions,
+) -> Result<(u16, Stored, Vec<String>), Failure> {
+    if language == Language::Apply {
+        return apply(target, &patch, options);
+    }
+    let Target { core, resource, subresource, .. } = *target;
+    let mut session = core.store.open();
+    let old = target.stored(&session)?;
     let shown = render::in_version(resource, &old);
     let mut new = patched(language, resource, &shown, &patch)?;
     let problems = typed::check_value(resource, &new)?;
@@ -105,15 +149,12 @@ pub(crate) fn patch(call: &Call<'_>) -> Result<Answer, Failure> {
     for field in ["apiVersion", "kind"] {
         new[field] = old[field].clone();
     }
-    check_place(call, &mut new)?;
+    check_place(target, &mut new)?;
     check_uid(resource, &old, &new)?;
-    let subresource = call.subresource.as_deref().unwrap_or_default();
-    let context = UpdateContext { options: &options, subresource, tracked: true };
-    let stored = update_object(call.core, &mut session, resource, &old, new, &context)?;
-    call.core.settle(&mut session);
-    let mut answer = render::object(call, 200, &stored);
-    answer.warnings = warnings;
-    Ok(answer)
+    let context = UpdateContext { options, subresource, tracked: true };
+    let stored = update_object(core, &mut session, resource, &old, new, &context)?;
+    core.settle(&mut session);
+    Ok((200, stored, warnings))
 }
 
 /// The uid of a body is a precondition, that of a patched object a change. Both the common rules and those of the kind refuse it.
@@ -163,8 +204,7 @@ fn reached_by(operations: &Value) -> Value {
 }
 
 /// A configuration says what it is, and it must be what the path says.
-fn check_kind_of_config(call: &Call<'_>, config: &Value) -> Result<(), Failure> {
-    let resource = &call.resource;
+fn check_kind_of_config(resource: &Resource, config: &Value) -> Result<(), Failure> {
     let text = |field: &str| config.get(field).and_then(Value::as_str).unwrap_or_default();
     let (version, kind) = (text("apiVersion"), text("kind"));
     if version == resource.api_version() && kind != resource.kind {
@@ -175,11 +215,11 @@ fn check_kind_of_config(call: &Call<'_>, config: &Value) -> Result<(), Failure> 
 }
 
 /// An apply that creates must name its object, and cannot mean one that was there before.
-fn check_identity_of_new(call: &Call<'_>, applied: &mut Value) -> Result<(), Failure> {
+fn check_identity_of_new(target: &Target<'_>, applied: &mut Value) -> Result<(), Failure> {
     if meta_text(applied, "name").is_empty() {
         return Err(Failure::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            call.name
+            target.name
         )));
     }
     let uid = meta_text(applied, "uid");
@@ -187,66 +227,48 @@ fn check_identity_of_new(call: &Call<'_>, applied: &mut Value) -> Result<(), Fai
         let detail = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
-        return Err(Failure::conflict(&call.resource, &call.name, &detail));
+        return Err(Failure::conflict(target.resource, target.name, &detail));
     }
     set_meta(applied, "resourceVersion", None);
     Ok(())
 }
 
 /// Server-side apply.
-fn apply(call: &Call<'_>, options: &WriteOptions) -> Result<Answer, Failure> {
-    let resource = &call.resource;
-    let text = String::from_utf8_lossy(&call.incoming.body);
-    let config = yaml_document(&text)?.to_value();
-    let mut warnings = Vec::new();
-    if let Some(repeated) = crate::fields::repeated_keys(&text) {
-        match options.validation {
-            FieldValidation::Ignore => {}
-            FieldValidation::Warn => warnings.push(repeated),
-            FieldValidation::Strict => {
-                let message =
-                    format!("error strict decoding YAML: error converting YAML to JSON: {repeated}");
-                return Err(Failure::bad_request(message));
-            }
-        }
-    }
-    let mut session = call.core.store.open();
-    let old = session.get(&resource.stored_as, &call.namespace, &call.name);
-    let subresource = call.subresource.as_deref().unwrap_or_default();
+fn apply(
+    target: &Target<'_>,
+    config: &Value,
+    options: &WriteOptions,
+) -> Result<(u16, Stored, Vec<String>), Failure> {
+    let Target { core, resource, namespace, name, subresource } = *target;
+    let mut session = core.store.open();
+    let old = session.get(&resource.stored_as, namespace, name);
     if old.is_none() && !subresource.is_empty() {
-        return Err(Failure::not_found(resource, &call.name));
+        return Err(Failure::not_found(resource, name));
     }
-    check_kind_of_config(call, &config)?;
-    if let (Some(old), version) = (&old, meta_text(&config, "resourceVersion"))
+    check_kind_of_config(resource, config)?;
+    if let (Some(old), version) = (&old, meta_text(config, "resourceVersion"))
         && !version.is_empty()
         && version != meta_text(old, "resourceVersion")
     {
-        return Err(Failure::modified(resource, &call.name));
+        return Err(Failure::modified(resource, name));
     }
-    let mut applied =
-        typed::applied(resource, old.as_deref(), &config, options, subresource, &call.core.now())?;
+    let mut applied = typed::applied(resource, old.as_deref(), config, options, subresource, &core.now())?;
     if old.is_none() {
-        check_identity_of_new(call, &mut applied)?;
+        check_identity_of_new(target, &mut applied)?;
     }
-    check_place(call, &mut applied)?;
+    check_place(target, &mut applied)?;
     let problems = typed::check_value(resource, &applied)?;
-    warnings.extend(typed::judge(resource, problems, options.validation)?);
+    let warnings = typed::judge(resource, problems, options.validation)?;
     let applied = typed::clean(resource, applied);
     let (code, stored) = match old {
         None => {
-            let namespace = &call.namespace;
-            (
-                201,
-                create::create_object(call.core, &mut session, resource, namespace, applied, options, false)?,
-            )
+            (201, create::create_object(core, &mut session, resource, namespace, applied, options, false)?)
         }
         Some(old) => {
             let context = UpdateContext { options, subresource, tracked: false };
-            (200, update_object(call.core, &mut session, resource, &old, applied, &context)?)
+            (200, update_object(core, &mut session, resource, &old, applied, &context)?)
         }
     };
-    call.core.settle(&mut session);
-    let mut answer = render::object(call, code, &stored);
-    answer.warnings = warnings;
-    Ok(answer)
+    core.settle(&mut session);
+    Ok((code, stored, warnings))
 }

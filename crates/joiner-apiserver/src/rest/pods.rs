@@ -1,17 +1,15 @@
 //! What can be asked of a pod beyond reading and writing it: binding, eviction, logs.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::delete::{DeleteOptions, Outcome, delete_object};
 use super::metadata::{generation, is_deleting, map_of, meta, meta_mut, meta_text, text_at};
-use super::options::dry_run;
+use super::options::{WriteOptions, dry_run};
 use super::status::{self, Failure};
 use super::update::check_preconditions;
-use super::{Answer, Call, Payload, body};
+use super::{Answer, Call, Core, Payload, Target, body};
 use crate::selector::LabelSelector;
-use crate::store::{ResourceName, Session};
+use crate::store::{ResourceName, Session, Stored};
 
 /// The scheduler decides: `POST bindings`, the old form, whose body names the pod.
 pub(crate) fn bind_by_name(call: &Call<'_>) -> Result<Answer, Failure> {
@@ -34,25 +32,31 @@ pub(crate) fn bind_by_name(call: &Call<'_>) -> Result<Answer, Failure> {
 pub(crate) fn bind(call: &Call<'_>) -> Result<Answer, Failure> {
     let options = call.write_options("CreateOptions")?;
     let binding = body::document(call, "Binding")?.to_value();
-    let node = text_at(&binding, "target.name").to_owned();
+    bind_pod(&call.target(), &binding, &options)?;
+    Ok(Answer::new(201, Payload::Document(status::success(Some(201), None))))
+}
+
+/// Gives a pod its node.
+pub(crate) fn bind_pod(target: &Target<'_>, binding: &Value, options: &WriteOptions) -> Result<(), Failure> {
+    let Target { core, resource, namespace, name, .. } = *target;
+    let node = text_at(binding, "target.name").to_owned();
     if node.is_empty() {
         return Err(Failure::internal("target.name: Required value"));
     }
-    let kind = text_at(&binding, "target.kind");
+    let kind = text_at(binding, "target.kind");
     if !kind.is_empty() && kind != "Node" {
         return Err(Failure::internal(format!(
             "target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""
         )));
     }
-    let mut session = call.core.store.open();
-    let pod = call.stored(&session)?;
+    let mut session = core.store.open();
+    let pod = target.stored(&session)?;
     let refuse = |detail: String| {
-        let message = format!("Operation cannot be fulfilled on pods/binding {:?}: {detail}", call.name);
-        let details = json!({"name": call.name, "kind": "pods/binding"});
+        let message = format!("Operation cannot be fulfilled on pods/binding {name:?}: {detail}");
+        let details = json!({"name": name, "kind": "pods/binding"});
         Failure::new(409, "Conflict", message).with_details(details)
     };
-    let name = &call.name;
-    check_preconditions(&call.resource, &pod, &binding)?;
+    check_preconditions(resource, &pod, binding)?;
     if is_deleting(&pod) {
         return Err(refuse(format!("pod {name} is being deleted, cannot be assigned to a host")));
     }
@@ -63,17 +67,17 @@ pub(crate) fn bind(call: &Call<'_>) -> Result<Answer, Failure> {
     if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
         return Err(refuse(format!("pod {name} has non-empty .spec.schedulingGates")));
     }
-    let mut new = Value::clone(&pod);
+    let mut new = pod.into_value();
     new["spec"]["nodeName"] = node.clone().into();
-    merge_metadata(&mut new, &binding, "annotations");
-    merge_metadata(&mut new, &binding, "labels");
+    merge_metadata(&mut new, binding, "annotations");
+    merge_metadata(&mut new, binding, "labels");
     copy_topology(&session, &mut new, &node);
-    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": call.core.now()});
+    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": core.now()});
     set_condition(&mut new, condition);
     if !options.dry_run {
-        session.put(&call.resource.stored_as, &call.namespace, name, new);
+        session.put(&resource.stored_as, namespace, name, new);
     }
-    Ok(Answer::new(201, Payload::Document(status::success(Some(201), None))))
+    Ok(())
 }
 
 fn merge_metadata(pod: &mut Value, binding: &Value, field: &str) {
@@ -91,9 +95,9 @@ fn merge_metadata(pod: &mut Value, binding: &Value, field: &str) {
 fn copy_topology(session: &Session<'_>, pod: &mut Value, node: &str) {
     let Some(node) = session.get(&ResourceName::new("", "nodes"), "", node) else { return };
     for label in ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"] {
-        if let Some(value) = super::labels_of(&node).and_then(|labels| labels.get(label)) {
+        if let Some(value) = node.object().label(label) {
             let labels = map_of(meta_mut(pod).entry("labels").or_insert(Value::Null));
-            labels.insert(label.to_owned(), value.clone());
+            labels.insert(label.to_owned(), value.into());
         }
     }
 }
@@ -120,50 +124,51 @@ pub(crate) fn evict(call: &Call<'_>) -> Result<Answer, Failure> {
     }
     let mut options = DeleteOptions::from_value(&eviction["deleteOptions"])?;
     options.dry_run |= dry_run(call.query().all("dryRun").map(str::to_owned).collect(), "CreateOptions")?;
-    let mut session = call.core.store.open();
-    let pod = call.stored(&session)?;
-    let done = || Answer::new(201, Payload::Document(status::success(Some(201), None)));
+    evict_pod(&call.target(), &options)?;
+    Ok(Answer::new(201, Payload::Document(status::success(Some(201), None))))
+}
 
+/// Deletes a pod if its disruption budget allows.
+pub(crate) fn evict_pod(target: &Target<'_>, options: &DeleteOptions) -> Result<(), Failure> {
+    let mut session = target.core.store.open();
+    let pod = target.stored(&session)?;
     let phase = text_at(&pod, "status.phase");
     let ends_anyway = matches!(phase, "Succeeded" | "Failed" | "Pending") || is_deleting(&pod);
     if !ends_anyway && let Some(budget) = budget_of(&session, &pod)? {
-        let charged = charge(call, &pod, &budget)?;
+        let charged = charge(target.core, &pod, &budget)?;
         if let (Some(charged), false) = (charged, options.dry_run) {
-            session.put(&budgets(), &call.namespace, meta_text(&budget, "name"), charged);
+            session.put(&budgets(), target.namespace, meta_text(&budget, "name"), charged);
         }
     }
-    let mut target = pod;
-    if !options.dry_run {
-        target = note_eviction(call, &mut session, target);
-    }
-    match delete_object(call.core, &mut session, &call.resource, &target, &options)? {
+    let pod = if options.dry_run { pod } else { note_eviction(target, &mut session, pod) };
+    match delete_object(target.core, &mut session, target.resource, &pod, options)? {
         Outcome::Gone(_) | Outcome::Held(_) => {}
     }
-    call.core.settle(&mut session);
-    Ok(done())
+    target.core.settle(&mut session);
+    Ok(())
 }
 
 /// A pod that lives on for its grace carries the reason of its end.
-fn note_eviction(call: &Call<'_>, session: &mut Session<'_>, pod: Arc<Value>) -> Arc<Value> {
+fn note_eviction(target: &Target<'_>, session: &mut Session<'_>, pod: Stored) -> Stored {
     if text_at(&pod, "spec.nodeName").is_empty()
         || matches!(text_at(&pod, "status.phase"), "Succeeded" | "Failed")
     {
         return pod;
     }
-    let mut new = Value::clone(&pod);
+    let mut new = pod.into_value();
     let condition = json!({
-        "type": "DisruptionTarget", "status": "True", "lastProbeTime": null, "lastTransitionTime": call.core.now(),
+        "type": "DisruptionTarget", "status": "True", "lastProbeTime": null, "lastTransitionTime": target.core.now(),
         "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
     });
     set_condition(&mut new, condition);
-    session.put(&call.resource.stored_as, &call.namespace, &call.name, new)
+    session.put(&target.resource.stored_as, target.namespace, target.name, new)
 }
 
 fn budgets() -> ResourceName {
     ResourceName::new("policy", "poddisruptionbudgets")
 }
 
-fn budget_of(session: &Session<'_>, pod: &Value) -> Result<Option<Arc<Value>>, Failure> {
+fn budget_of(session: &Session<'_>, pod: &Value) -> Result<Option<Stored>, Failure> {
     let all = session.list(&budgets(), Some(meta_text(pod, "namespace")), None);
     let mut matching = all.into_iter().map(|(_, budget)| budget).filter(|budget| {
         LabelSelector::from_object(&budget["spec"]["selector"]).is_some_and(|selector| selector.matches(pod))
@@ -177,7 +182,7 @@ fn budget_of(session: &Session<'_>, pod: &Value) -> Result<Option<Arc<Value>>, F
 }
 
 /// The budget after the eviction; nothing when the eviction is free.
-fn charge(call: &Call<'_>, pod: &Value, budget: &Value) -> Result<Option<Value>, Failure> {
+fn charge(core: &Core, pod: &Value, budget: &Value) -> Result<Option<Value>, Failure> {
     let status = &budget["status"];
     let number = |field: &str| status[field].as_i64().unwrap_or(0);
     let ready = status_of(pod, "Ready") == Some("True");
@@ -215,11 +220,11 @@ fn charge(call: &Call<'_>, pod: &Value, budget: &Value) -> Result<Option<Value>,
     let status = map_of(&mut charged["status"]);
     status.insert("disruptionsAllowed".to_owned(), (allowed - 1).into());
     let disrupted = map_of(status.entry("disruptedPods").or_insert(Value::Null));
-    disrupted.insert(meta_text(pod, "name").to_owned(), call.core.now().into());
+    disrupted.insert(meta_text(pod, "name").to_owned(), core.now().into());
     if allowed == 1 {
         let condition = json!({
             "type": "DisruptionAllowed", "status": "False", "observedGeneration": generation(budget),
-            "lastTransitionTime": call.core.now(), "reason": "InsufficientPods", "message": "",
+            "lastTransitionTime": core.now(), "reason": "InsufficientPods", "message": "",
         });
         set_condition(&mut charged, condition);
     }

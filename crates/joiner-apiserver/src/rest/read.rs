@@ -1,6 +1,5 @@
 //! Get and list.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -10,7 +9,8 @@ use serde_json::{Value, json};
 use super::render::ListMeta;
 use super::status::Failure;
 use super::{Answer, Call, list_options, render};
-use crate::selector::{FieldSelector, LabelSelector};
+use crate::selector::{FieldSelector, LabelSelector, Selectable};
+use crate::store::Stored;
 
 /// How long a read waits for a version that has not come yet.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -36,14 +36,18 @@ impl Choice {
         Ok(Self { labels, fields })
     }
 
-    pub(crate) fn matches(&self, call_resource: &crate::resources::Resource, object: &Value) -> bool {
+    pub(crate) fn matches(
+        &self,
+        call_resource: &crate::resources::Resource,
+        object: &impl Selectable,
+    ) -> bool {
         self.labels.matches(object)
             && self.fields.matches(object, |field| {
                 call_resource.selectable_field(field).unwrap_or_else(|_| field.to_owned())
             })
     }
 
-    fn is_everything(&self) -> bool {
+    pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 }
@@ -144,8 +148,11 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, Failure> {
     };
     drop(session);
 
-    let mut matched = found.into_iter().filter(|(_, object)| choice.matches(&call.resource, object));
-    let mut items: Vec<Arc<Value>> = Vec::new();
+    // A namespace may hold much, and most lists ask for all of it.
+    let everything = choice.is_everything();
+    let mut matched =
+        found.into_iter().filter(|(_, object)| everything || choice.matches(&call.resource, object));
+    let mut items: Vec<Stored> = Vec::new();
     let mut last = None;
     for (key, object) in matched.by_ref().take(limit.unwrap_or(usize::MAX)) {
         items.push(object);
@@ -155,7 +162,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, Failure> {
     let mut meta = ListMeta { resource_version: at.to_string(), continue_token: None, remaining: None };
     if let (true, Some(last)) = (remaining > 0, last) {
         meta.continue_token = Some(Token { version: Some(at), after: last.to_string() }.write());
-        meta.remaining = choice.is_everything().then_some(remaining);
+        meta.remaining = everything.then_some(remaining);
     }
     Ok(render::list(call, &items, &meta))
 }

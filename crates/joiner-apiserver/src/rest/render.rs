@@ -1,31 +1,67 @@
 //! Objects and lists in the form that the client accepts.
 
-use std::sync::Arc;
-
-use serde::Serialize;
-use serde::ser::{SerializeMap, SerializeSeq, Serializer};
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Call, Form, Payload};
+use super::{Answer, Call, Form, Payload, WrittenList};
 use crate::resources::Resource;
+use crate::store::{Object, Stored};
 use crate::table;
 
 /// One object.
-pub(crate) fn object(call: &Call<'_>, code: u16, object: &Value) -> Answer {
-    if call.accepted.form == Form::Objects && is_in_version(&call.resource, object) {
-        // Writing JSON into memory fails only for keys that are no strings, and there are none.
-        return Answer::new(code, Payload::Written(serde_json::to_vec(object).unwrap_or_default()));
+pub(crate) fn object(call: &Call<'_>, code: u16, object: &Stored) -> Answer {
+    if call.accepted.form == Form::Objects
+        && let Some(text) = text_in_version(&call.resource, object)
+    {
+        return Answer::new(code, Payload::Written(text));
     }
     Answer::new(code, Payload::Document(shaped(call, object)))
 }
 
-/// Whether [`in_version`] would change nothing.
-pub(crate) fn is_in_version(resource: &Resource, object: &Value) -> bool {
-    let is = |field: &str, wanted: &str| object.get(field).and_then(Value::as_str) == Some(wanted);
-    resource.custom.is_none()
-        && !resource.is("events.k8s.io", "events")
-        && is("kind", &resource.kind)
-        && is("apiVersion", &resource.api_version())
+/// One object that is not kept in the store.
+pub(crate) fn document(call: &Call<'_>, code: u16, object: &Value) -> Answer {
+    Answer::new(code, Payload::Document(shaped(call, object)))
+}
+
+/// What the text of an object in the version of the path begins with.
+fn beginning(resource: &Resource) -> Vec<u8> {
+    let (version, kind) = (Value::from(resource.api_version()), Value::from(resource.kind.as_str()));
+    format!("{{\"apiVersion\":{version},\"kind\":{kind},").into_bytes()
+}
+
+/// Whether the fields of an object, kind and version apart, are shown as they are kept.
+pub(crate) fn is_plain(resource: &Resource, object: &Stored) -> bool {
+    if resource.is("events.k8s.io", "events") {
+        return false;
+    }
+    let Some(custom) = &resource.custom else { return true };
+    let kept = object.object();
+    if kept.is_plain_under(custom.mark()) {
+        return true;
+    }
+    // A definition may have got new defaults since the object was written.
+    let mut defaulted = object.to_value();
+    super::typed::default(resource, &mut defaulted);
+    let plain = defaulted == **object;
+    if plain {
+        kept.set_plain_under(custom.mark());
+    }
+    plain
+}
+
+/// The text of an object in the version of the path, if it can be had without looking inside.
+pub(crate) fn text_in_version(resource: &Resource, object: &Stored) -> Option<Bytes> {
+    if !is_plain(resource, object) {
+        return None;
+    }
+    let kept: &Object = object.object();
+    let beginning = beginning(resource);
+    if kept.beginning() == beginning {
+        return Some(kept.text().clone());
+    }
+    let rest = kept.rest();
+    // Without other fields there is no comma to go before them.
+    (rest.len() > 1).then(|| [&beginning, &rest[..]].concat().into())
 }
 
 fn shaped(call: &Call<'_>, object: &Value) -> Value {
@@ -63,6 +99,15 @@ pub(crate) fn in_version(resource: &Resource, object: &Value) -> Value {
     object
 }
 
+/// An object as clients of a version see it.
+pub(crate) fn shown(resource: &Resource, object: Stored) -> Stored {
+    let same_version = || object.object().beginning() == beginning(resource);
+    if is_plain(resource, &object) && same_version() {
+        return object;
+    }
+    Stored::shown(&resource.stored_as, in_version(resource, &object))
+}
+
 /// What and which an object is.
 pub(crate) fn metadata_only(object: &Value) -> Value {
     let metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
@@ -91,85 +136,86 @@ impl ListMeta {
 }
 
 /// A list.
-pub(crate) fn list(call: &Call<'_>, items: &[Arc<Value>], meta: &ListMeta) -> Answer {
+pub(crate) fn list(call: &Call<'_>, items: &[Stored], meta: &ListMeta) -> Answer {
     let resource = &call.resource;
     let payload = match call.accepted.form {
-        Form::Objects | Form::Discovery => {
-            let document = ListDocument { resource, items, meta };
-            // Writing JSON into memory fails only for keys that are no strings, and there are none.
-            Payload::Written(serde_json::to_vec(&document).unwrap_or_default())
-        }
-        Form::Metadata => {
-            let items: Vec<Value> = items.iter().map(|item| metadata_only(item)).collect();
-            Payload::Document(json!({
-                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta.to_value(), "items": items,
-            }))
-        }
-        Form::Table(version) => {
-            let include = table::Include::from_query(call.query().get("includeObject"));
-            let objects = items.iter().map(|item| &**item);
-            let mut table = table::table(resource, objects, call.core.clock.now(), include, version);
-            table["metadata"] = meta.to_value();
-            Payload::Document(table)
+        Form::Objects | Form::Discovery => Payload::List(written_list(resource, items, meta)),
+        Form::Metadata | Form::Table(_) => {
+            return list_of_values(call, items.iter().map(|item| item.clone().into_value()), meta);
         }
     };
     Answer::new(200, payload)
 }
 
-/// A list is written straight from the stored objects: it may be long.
-struct ListDocument<'a> {
-    resource: &'a Resource,
-    items: &'a [Arc<Value>],
-    meta: &'a ListMeta,
-}
-
-impl Serialize for ListDocument<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(4))?;
-        map.serialize_entry("kind", &self.resource.list_kind)?;
-        map.serialize_entry("apiVersion", &self.resource.api_version())?;
-        let mut meta = self.meta.to_value();
-        if self.resource.custom.is_some() && self.meta.continue_token.is_none() {
-            // Lists of custom resources always say where they go on, even if nowhere.
-            meta["continue"] = "".into();
+/// A list of objects that are not kept in the store, or are looked into.
+pub(crate) fn list_of_values(call: &Call<'_>, items: impl Iterator<Item = Value>, meta: &ListMeta) -> Answer {
+    let resource = &call.resource;
+    let document = match call.accepted.form {
+        Form::Objects | Form::Discovery => {
+            let items: Vec<Value> = items.map(|item| untyped(resource, item)).collect();
+            json!({
+                "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": list_meta(resource, meta), "items": items,
+            })
         }
-        map.serialize_entry("metadata", &meta)?;
-        map.serialize_entry("items", &Items { resource: self.resource, items: self.items })?;
-        map.end()
-    }
-}
-
-struct Items<'a> {
-    resource: &'a Resource,
-    items: &'a [Arc<Value>],
-}
-
-impl Serialize for Items<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.items.len()))?;
-        for item in self.items {
-            if self.resource.custom.is_some() {
-                list.serialize_element(&in_version(self.resource, item))?;
-            } else if self.resource.is("events.k8s.io", "events") {
-                list.serialize_element(&Untyped(&super::events::to_regarding(Value::clone(item))))?;
-            } else {
-                list.serialize_element(&Untyped(item))?;
-            }
+        Form::Metadata => {
+            let items: Vec<Value> = items.map(|item| metadata_only(&item)).collect();
+            json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta.to_value(), "items": items,
+            })
         }
-        list.end()
-    }
+        Form::Table(version) => {
+            let include = table::Include::from_query(call.query().get("includeObject"));
+            let mut table = table::table(resource, items, call.core.clock.now(), include, version);
+            table["metadata"] = meta.to_value();
+            table
+        }
+    };
+    Answer::new(200, Payload::Document(document))
 }
 
-/// Items of built-in lists do not repeat their kind and version.
-struct Untyped<'a>(&'a Value);
-
-impl Serialize for Untyped<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Some(fields) = self.0.as_object() else { return self.0.serialize(serializer) };
-        let mut map = serializer.serialize_map(None)?;
-        for (field, value) in fields.iter().filter(|(field, _)| *field != "kind" && *field != "apiVersion") {
-            map.serialize_entry(field, value)?;
-        }
-        map.end()
+fn list_meta(resource: &Resource, meta: &ListMeta) -> Value {
+    let mut metadata = meta.to_value();
+    if resource.custom.is_some() && meta.continue_token.is_none() {
+        // Lists of custom resources always say where they go on, even if nowhere.
+        metadata["continue"] = "".into();
     }
+    metadata
+}
+
+/// A list is sent straight from the texts in the store: it may be long.
+fn written_list(resource: &Resource, items: &[Stored], meta: &ListMeta) -> WrittenList {
+    let kind = Value::from(resource.list_kind.as_str());
+    let version = Value::from(resource.api_version());
+    let metadata = list_meta(resource, meta);
+    let beginning = format!("{{\"kind\":{kind},\"apiVersion\":{version},\"metadata\":{metadata},\"items\":[");
+    if resource.custom.is_some() {
+        let texts = items.iter().map(|item| {
+            text_in_version(resource, item)
+                .unwrap_or_else(|| Bytes::from(in_version(resource, item).to_string()))
+        });
+        return WrittenList::new(beginning.into(), texts.collect(), b"");
+    }
+    let texts = items.iter().map(|item| {
+        if is_plain(resource, item) {
+            return item.object().rest();
+        }
+        let item = untyped(resource, item.to_value()).to_string();
+        Bytes::from(item).slice(1..)
+    });
+    WrittenList::new(beginning.into(), texts.collect(), b"{")
+}
+
+/// An item of a list: those of built-in lists do not repeat their kind and version.
+fn untyped(resource: &Resource, mut item: Value) -> Value {
+    if resource.custom.is_some() {
+        return in_version(resource, &item);
+    }
+    if resource.is("events.k8s.io", "events") {
+        item = super::events::to_regarding(item);
+    }
+    if let Some(fields) = item.as_object_mut() {
+        fields.remove("kind");
+        fields.remove("apiVersion");
+    }
+    item
 }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use futures::Stream;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use super::status::Failure;
 use super::{Answer, Call, Form, Payload, list_options, meta_text, render};
 use crate::clock::Clock;
 use crate::resources::Resource;
-use crate::store::{Change, ChangeKind, Expired, Watch};
+use crate::store::{Change, ChangeKind, Expired, Object, Stored, Watch};
 use crate::table::{self, Include};
 
 /// The lines of a watch.
@@ -29,10 +29,7 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A watch without a limit ends after this time, as on a real server (there between 30 and 60 minutes).
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
-/// So many objects of the beginning are written down ahead of the reader.
-const BATCH: usize = 64;
-
-/// Lines are sent together up to this length.
+/// Lines are sent together up to about this length.
 const LARGEST_PIECE: usize = 32 * 1024;
 
 /// Begins a watch.
@@ -59,7 +56,7 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Answer, Failure> {
         include: Include::from_query(query.get("includeObject")),
         clock: call.core.clock.clone(),
         columns_sent: false,
-        api_version: call.resource.api_version(),
+        by_text: call.accepted.form == Form::Objects,
     };
     let mut initial_objects = Vec::new();
     let from = if current_state_first {
@@ -77,6 +74,7 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Answer, Failure> {
         initial: initial_objects.into_iter(),
         initial_end: (current_state_first && bookmarks).then_some(present),
         pending: VecDeque::new(),
+        piece: BytesMut::new(),
         shape,
         choice,
         namespace,
@@ -87,7 +85,7 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Answer, Failure> {
     };
     match watch {
         Ok(watch) => reader.watch = Some(watch),
-        Err(expired) => reader.pending.push_back(expired_line(from, expired)),
+        Err(expired) => reader.piece.put_slice(&expired_line(from, expired)),
     }
     let lines = futures::stream::unfold(reader, |mut reader| async move {
         let lines = reader.next().await?;
@@ -108,13 +106,17 @@ fn line(kind: &str, object: &Value) -> Bytes {
 
 /// An event around an object that is written already.
 fn framed(kind: &str, object: &[u8]) -> Bytes {
-    let mut line = Vec::with_capacity(object.len() + 40);
-    line.extend(b"{\"type\":\"");
-    line.extend(kind.as_bytes());
-    line.extend(b"\",\"object\":");
-    line.extend(object);
-    line.extend(b"}\n");
-    line.into()
+    let mut line = BytesMut::with_capacity(object.len() + 40);
+    put_line(&mut line, kind, object);
+    line.freeze()
+}
+
+fn put_line(piece: &mut BytesMut, kind: &str, object: &[u8]) {
+    piece.put_slice(b"{\"type\":\"");
+    piece.put_slice(kind.as_bytes());
+    piece.put_slice(b"\",\"object\":");
+    piece.put_slice(object);
+    piece.put_slice(b"}\n");
 }
 
 /// How objects of events are shown.
@@ -124,7 +126,8 @@ struct EventShape {
     include: Include,
     clock: Arc<dyn Clock>,
     columns_sent: bool,
-    api_version: String,
+    /// Objects are shown as they are kept, where that is what clients of this version see.
+    by_text: bool,
 }
 
 impl EventShape {
@@ -132,34 +135,27 @@ impl EventShape {
         self.clock.now()
     }
 
-    fn line(&mut self, kind: &str, object: &Value) -> Bytes {
+    /// Writes an event. Where the text that is kept is what the client sees, nobody looks inside.
+    fn put(&mut self, piece: &mut BytesMut, kind: &str, object: &Stored) {
+        if self.by_text
+            && let Some(text) = render::text_in_version(&self.resource, object)
+        {
+            return put_line(piece, kind, &text);
+        }
         let shown = match self.form {
             Form::Objects | Form::Discovery => render::in_version(&self.resource, object),
             Form::Metadata => render::metadata_only(object),
             Form::Table(version) => {
+                let object = std::iter::once(object.value());
                 let mut table =
-                    table::table(&self.resource, std::iter::once(object), self.now(), self.include, version);
-                table["metadata"] = json!({"resourceVersion": meta_text(object, "resourceVersion")});
+                    table::table(&self.resource, object.clone(), self.now(), self.include, version);
+                let version = object.map(|object| meta_text(object, "resourceVersion").to_owned()).next();
+                table["metadata"] = json!({"resourceVersion": version});
                 self.columns_once(&mut table);
                 table
             }
         };
-        line(kind, &shown)
-    }
-
-    /// As [`EventShape::line`] for the object of a change. Where all watches show it the same way, it is written once for all.
-    fn changed(&mut self, kind: &'static str, change: &Change) -> Bytes {
-        let as_stored = self.form == Form::Objects
-            && self.resource.custom.is_none()
-            && change.object.get("apiVersion").and_then(Value::as_str) == Some(&self.api_version);
-        if !as_stored {
-            return self.line(kind, &change.object);
-        }
-        match kind {
-            "ADDED" => change.lines.added.get_or_init(|| line(kind, &change.object)).clone(),
-            "MODIFIED" => change.lines.modified.get_or_init(|| line(kind, &change.object)).clone(),
-            _ => change.lines.deleted.get_or_init(|| line(kind, &change.object)).clone(),
-        }
+        piece.put_slice(&line(kind, &shown));
     }
 
     fn bookmark(&mut self, version: u64, initial_events_end: bool) -> Bytes {
@@ -198,10 +194,13 @@ struct Reader {
     /// Nothing once there is nothing more to come.
     watch: Option<Watch>,
     /// What is there at the beginning and not yet sent.
-    initial: std::vec::IntoIter<(Arc<str>, Arc<Value>)>,
+    initial: std::vec::IntoIter<(Arc<str>, Stored)>,
     /// The version of the bookmark after that, if there is to be one.
     initial_end: Option<u64>,
-    pending: VecDeque<Bytes>,
+    /// Changes that are not yet written down.
+    pending: VecDeque<Arc<Change>>,
+    /// What is written down and not yet sent.
+    piece: BytesMut,
     shape: EventShape,
     choice: Choice,
     namespace: Option<String>,
@@ -215,18 +214,16 @@ impl Reader {
     /// What is to be sent next, as many lines as there are at once.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            self.fill_from_initial();
-            if let Some(lines) = self.take_pending() {
-                return Some(lines);
+            self.fill();
+            if !self.piece.is_empty() {
+                return Some(self.piece.split().freeze());
             }
             let until = if self.bookmarks { self.next_bookmark.min(self.end) } else { self.end };
             let watch = self.watch.as_mut()?;
             match tokio::time::timeout_at(until, watch.next()).await {
                 Ok(Ok(batch)) => {
                     self.seen = batch.seen;
-                    for change in batch.changes {
-                        self.push(&change);
-                    }
+                    self.pending.extend(batch.changes);
                 }
                 Ok(Err(expired)) => {
                     self.watch = None;
@@ -242,9 +239,7 @@ impl Reader {
                         }
                         Ok(batch) => {
                             self.seen = batch.seen;
-                            for change in batch.changes {
-                                self.push(&change);
-                            }
+                            self.pending.extend(batch.changes);
                         }
                         Err(expired) => {
                             self.watch = None;
@@ -256,62 +251,50 @@ impl Reader {
         }
     }
 
-    /// Writes down some of the objects that are there at the beginning. They are many, and the client may never read them.
-    fn fill_from_initial(&mut self) {
-        while self.pending.len() < BATCH {
-            let Some((_, object)) = self.initial.next() else {
-                if let Some(version) = self.initial_end.take() {
-                    let bookmark = self.shape.bookmark(version, true);
-                    self.pending.push_back(bookmark);
+    /// Writes down as much as is sent at once. There may be much more, and the client may never read it.
+    fn fill(&mut self) {
+        while self.piece.len() < LARGEST_PIECE {
+            if let Some((_, object)) = self.initial.next() {
+                if self.choice.is_everything() || self.choice.matches(&self.shape.resource, &object) {
+                    self.shape.put(&mut self.piece, "ADDED", &object);
                 }
+            } else if let Some(version) = self.initial_end.take() {
+                let bookmark = self.shape.bookmark(version, true);
+                self.piece.put_slice(&bookmark);
+            } else if let Some(change) = self.pending.pop_front() {
+                self.put(&change);
+            } else {
                 return;
-            };
-            if self.choice.matches(&self.shape.resource, &object) {
-                let line = self.shape.line("ADDED", &object);
-                self.pending.push_back(line);
             }
         }
     }
 
-    /// Lines that wait, in one piece.
-    fn take_pending(&mut self) -> Option<Bytes> {
-        let first = self.pending.pop_front()?;
-        if self.pending.is_empty() || first.len() >= LARGEST_PIECE {
-            return Some(first);
-        }
-        let mut piece = Vec::with_capacity(LARGEST_PIECE);
-        piece.extend(first);
-        while let Some(line) = self.pending.front()
-            && piece.len() + line.len() <= LARGEST_PIECE
-        {
-            piece.extend(line);
-            self.pending.pop_front();
-        }
-        Some(piece.into())
-    }
-
     /// An object that begins or ceases to match appears to come or go.
-    fn push(&mut self, change: &Change) {
+    fn put(&mut self, change: &Change) {
         if let Some(namespace) = &self.namespace
             && change.key.split_once('/').map(|(of, _)| of) != Some(namespace)
         {
             return;
         }
-        let resource = self.shape.resource.clone();
-        let before = change.previous.as_ref().is_some_and(|object| self.choice.matches(&resource, object));
-        let after = change.kind != ChangeKind::Deleted && self.choice.matches(&resource, &change.object);
-        let line = match (before, after) {
-            (false, false) => return,
-            (false, true) => self.shape.changed("ADDED", change),
-            (true, true) => self.shape.changed("MODIFIED", change),
-            (true, false) if change.kind == ChangeKind::Deleted => self.shape.changed("DELETED", change),
+        let object = Stored::from(&change.object);
+        let everything = self.choice.is_everything();
+        let matches = |object: &Stored| everything || self.choice.matches(&self.shape.resource, object);
+        let before = change.previous.as_ref().is_some_and(|object| matches(&object.into()));
+        let after = change.kind != ChangeKind::Deleted && matches(&object);
+        match (before, after) {
+            (false, false) => {}
+            (false, true) => self.shape.put(&mut self.piece, "ADDED", &object),
+            (true, true) => self.shape.put(&mut self.piece, "MODIFIED", &object),
+            (true, false) if change.kind == ChangeKind::Deleted => {
+                self.shape.put(&mut self.piece, "DELETED", &object);
+            }
             (true, false) => {
                 // The last state that matched, at the version in which it ceased to.
-                let mut last = change.previous.as_deref().cloned().unwrap_or_default();
-                last["metadata"]["resourceVersion"] = change.revision.to_string().into();
-                self.shape.line("DELETED", &last)
+                if let Some(previous) = &change.previous {
+                    let last: Arc<Object> = Arc::new(previous.at_revision(change.revision));
+                    self.shape.put(&mut self.piece, "DELETED", &Stored::from(&last));
+                }
             }
-        };
-        self.pending.push_back(line);
+        }
     }
 }

@@ -38,7 +38,14 @@ pub(crate) fn check(resource: &Resource, document: &Document) -> Result<Vec<Fiel
 
 /// Problems of an object that was put together here.
 pub(crate) fn check_value(resource: &Resource, object: &Value) -> Result<Vec<FieldProblem>, Failure> {
-    check(resource, &Document::from(object))
+    let Some(ty) = type_of(resource) else { return Ok(Vec::new()) };
+    if let Some(schema) = resource.custom.as_ref().and_then(|custom| custom.schema()) {
+        let unknown = schema.prune(&mut object.clone());
+        return Ok(unknown.into_iter().map(FieldProblem::Unknown).collect());
+    }
+    let problems = fields::check(ty, object);
+    refuse_types(&problems, &resource.version, &resource.kind)?;
+    Ok(problems)
 }
 
 /// Values of the wrong type refuse a body of a kind.

@@ -9,73 +9,73 @@ use super::metadata::{
 };
 use super::options::WriteOptions;
 use super::status::{Cause, Failure};
-use super::{Answer, Call, Core, body, create, definitions, render, typed};
+use super::{Answer, Call, Core, Target, body, create, definitions, render, typed};
 use crate::resources::Resource;
-use crate::store::Session;
+use crate::store::{Session, Stored};
 use crate::{admission, validation};
 
 /// `PUT` of an object, its status or another subresource of the same kind.
 pub(crate) fn put(call: &Call<'_>) -> Result<Answer, Failure> {
     let options = call.write_options("UpdateOptions")?;
     let decoded = body::decode(call, options.validation)?;
-    let mut object = decoded.object;
-    check_place(call, &mut object)?;
-    let mut session = call.core.store.open();
-    let old = session.get(&call.resource.stored_as, &call.namespace, &call.name);
-    let subresource = call.subresource.as_deref().unwrap_or_default();
-    let (code, stored) = match old {
-        None if call.resource.created_by_update() && subresource.is_empty() => {
-            set_meta(&mut object, "resourceVersion", None);
-            let new = create::create_object(
-                call.core,
-                &mut session,
-                &call.resource,
-                &call.namespace,
-                object,
-                &options,
-                true,
-            )?;
-            (201, new)
-        }
-        None => return Err(Failure::not_found(&call.resource, &call.name)),
-        Some(old) => {
-            let version = meta_text(&object, "resourceVersion");
-            if !call.resource.updates_without_version() && matches!(version, "" | "0") {
-                let value = Value::from(0);
-                let cause =
-                    Cause::invalid("metadata.resourceVersion", &value, "must be specified for an update");
-                // Kubernetes names the resource here, where it names the kind elsewhere.
-                let Resource { group, plural, .. } = &*call.resource;
-                return Err(Failure::invalid(group, plural, &call.name, &[cause]));
-            }
-            let context = UpdateContext { options: &options, subresource, tracked: true };
-            (200, update_object(call.core, &mut session, &call.resource, &old, object, &context)?)
-        }
-    };
-    call.core.settle(&mut session);
+    let (code, stored) = replace(&call.target(), decoded.object, &options)?;
     let mut answer = render::object(call, code, &stored);
     answer.warnings = decoded.warnings;
     Ok(answer)
 }
 
-/// The name and namespace in the body must be those of the path.
-pub(crate) fn check_place(call: &Call<'_>, object: &mut Value) -> Result<(), Failure> {
-    let name = meta_text(object, "name");
-    if name.is_empty() && call.resource.custom.is_none() && call.incoming.method == http::Method::PUT {
+/// Replaces an object, or one side of it, by one that was read and checked. Says with which status it is answered.
+pub(crate) fn replace(
+    target: &Target<'_>,
+    mut object: Value,
+    options: &WriteOptions,
+) -> Result<(u16, Stored), Failure> {
+    let Target { core, resource, namespace, name, subresource } = *target;
+    if meta_text(&object, "name").is_empty() && resource.custom.is_none() {
         return Err(Failure::bad_request("name must be provided"));
     }
-    if !name.is_empty() && name != call.name {
+    check_place(target, &mut object)?;
+    let mut session = core.store.open();
+    let old = session.get(&resource.stored_as, namespace, name);
+    let (code, stored) = match old {
+        None if resource.created_by_update() && subresource.is_empty() => {
+            set_meta(&mut object, "resourceVersion", None);
+            (201, create::create_object(core, &mut session, resource, namespace, object, options, true)?)
+        }
+        None => return Err(Failure::not_found(resource, name)),
+        Some(old) => {
+            let version = meta_text(&object, "resourceVersion");
+            if !resource.updates_without_version() && matches!(version, "" | "0") {
+                let value = Value::from(0);
+                let cause =
+                    Cause::invalid("metadata.resourceVersion", &value, "must be specified for an update");
+                // Kubernetes names the resource here, where it names the kind elsewhere.
+                let Resource { group, plural, .. } = &**resource;
+                return Err(Failure::invalid(group, plural, name, &[cause]));
+            }
+            let context = UpdateContext { options, subresource, tracked: true };
+            (200, update_object(core, &mut session, resource, &old, object, &context)?)
+        }
+    };
+    core.settle(&mut session);
+    Ok((code, stored))
+}
+
+/// The name and namespace in the body must be those of the path.
+pub(crate) fn check_place(target: &Target<'_>, object: &mut Value) -> Result<(), Failure> {
+    let name = meta_text(object, "name");
+    if !name.is_empty() && name != target.name {
         let message =
-            format!("the name of the object ({name}) does not match the name on the URL ({})", call.name);
+            format!("the name of the object ({name}) does not match the name on the URL ({})", target.name);
         return Err(Failure::bad_request(message));
     }
     let namespace = meta_text(object, "namespace");
-    if !namespace.is_empty() && namespace != call.namespace {
+    if !namespace.is_empty() && namespace != target.namespace {
         let message = "the namespace of the provided object does not match the namespace sent on the request";
         return Err(Failure::bad_request(message));
     }
-    set_meta(object, "name", Some(call.name.clone().into()));
-    set_meta(object, "namespace", call.resource.namespaced.then(|| call.namespace.clone().into()));
+    set_meta(object, "name", Some(target.name.into()));
+    set_meta(object, "namespace", target.resource.namespaced.then(|| target.namespace.into()));
     Ok(())
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn update_object(
     old: &Value,
     mut new: Value,
     context: &UpdateContext<'_>,
-) -> Result<Arc<Value>, Failure> {
+) -> Result<Stored, Failure> {
     let name = meta_text(old, "name").to_owned();
     let namespace = meta_text(old, "namespace").to_owned();
     check_identity(resource, &name, old, &new)?;
@@ -129,17 +129,17 @@ pub(crate) fn update_object(
         return Err(Failure::invalid(&resource.group, &resource.kind, &name, &causes));
     }
     if new == *old {
-        return Ok(Arc::new(new));
+        return Ok(Stored::shown(&resource.stored_as, new));
     }
     if context.options.dry_run {
-        return Ok(Arc::new(new));
+        return Ok(Stored::shown(&resource.stored_as, new));
     }
     if nothing_holds(resource, &new) {
         let gone = session.remove(&resource.stored_as, &namespace, &name);
         let version = gone.as_ref().map(|gone| meta_text(gone, "resourceVersion").to_owned());
         set_meta(&mut new, "resourceVersion", version.map(Value::from));
         definitions::after_removal(core, session, resource, &new);
-        return Ok(Arc::new(new));
+        return Ok(Stored::shown(&resource.stored_as, new));
     }
     let stored = session.put(&resource.stored_as, &namespace, &name, new);
     definitions::after_write(core, session, resource, &stored);
@@ -217,23 +217,20 @@ fn wanted_changed(resource: &Resource, old: &Value, new: &Value) -> bool {
         if old.get("spec") != new.get("spec") {
             return true;
         }
-        let annotations =
-            |object: &Value| meta(object).and_then(|metadata| metadata.get("annotations")).cloned();
         if resource.custom.is_none() {
             return resource.is("apps", "deployments") && annotations(old) != annotations(new);
         }
     }
-    let outside = |object: &Value| -> Value {
-        let mut object = object.clone();
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("metadata");
-            if resource.has_status() {
-                fields.remove("status");
-            }
-        }
-        object
-    };
-    outside(old) != outside(new)
+    let apart = resource.has_status();
+    let counts = |(name, _): &(&String, &Value)| *name != "metadata" && !(apart && *name == "status");
+    match (old.as_object(), new.as_object()) {
+        (Some(old), Some(new)) => !old.iter().filter(counts).eq(new.iter().filter(counts)),
+        _ => old != new,
+    }
+}
+
+fn annotations(object: &Value) -> Option<&Value> {
+    meta(object).and_then(|metadata| metadata.get("annotations"))
 }
 
 /// Whether a deleted object has lost its last hold.

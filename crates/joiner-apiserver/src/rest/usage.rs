@@ -66,17 +66,17 @@ pub(crate) fn answer(call: &Call<'_>) -> Result<Answer, Failure> {
         allowed(call, "get")?;
         let (mut found, _) = measured(call, Some(&call.name));
         let object = found.pop().ok_or_else(|| Failure::not_found(&call.resource, &call.name))?;
-        return Ok(render::object(call, 200, &object));
+        return Ok(render::document(call, 200, &object));
     }
     allowed(call, "list")?;
     let choice = Choice::read(call)?;
     let (mut found, revision) = measured(call, None);
     found.retain(|object| choice.matches(&call.resource, object));
     let meta = ListMeta { resource_version: revision.to_string(), continue_token: None, remaining: None };
-    Ok(render::list(call, &found, &meta))
+    Ok(render::list_of_values(call, found.into_iter(), &meta))
 }
 
-fn measured(call: &Call<'_>, name: Option<&str>) -> (Vec<Arc<Value>>, u64) {
+fn measured(call: &Call<'_>, name: Option<&str>) -> (Vec<Value>, u64) {
     let session = call.core.store.open();
     let of =
         |plural: &str, namespace: Option<&str>| session.list(&ResourceName::new("", plural), namespace, None);
@@ -96,7 +96,7 @@ fn measured(call: &Call<'_>, name: Option<&str>) -> (Vec<Arc<Value>>, u64) {
             "kind": kind, "apiVersion": "metrics.k8s.io/v1beta1", "metadata": metadata, "timestamp": now, "window": "15s",
         });
         shown[key] = content;
-        Arc::new(shown)
+        shown
     };
     let found = if call.resource.plural == "pods" {
         let namespace = (!call.everywhere).then_some(call.namespace.as_str());

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::Schemas;
+use super::field_index::FieldIndex;
 use super::types::{ListType, Node, NodeId, NodeShape, PatchStrategy, StructBody, ZeroValue};
 
 /// The first two nodes of every set are always these.
@@ -22,7 +23,8 @@ pub(super) fn from_definitions(definitions: &Map<String, Value>) -> Schemas {
         // Options and statuses are listed under every group; they are no kinds of their own.
         if let Some([kind]) = kinds.map(Vec::as_slice) {
             let part = |name: &str| kind[name].as_str().unwrap_or_default().to_owned();
-            builder.schemas.kinds.insert((part("group"), part("version"), part("kind")), node);
+            let versions = builder.schemas.kinds.entry(part("group")).or_default();
+            versions.entry(part("version")).or_default().insert(part("kind"), node);
         }
     }
     builder.finish()
@@ -34,6 +36,16 @@ pub(super) fn custom(definitions: &Map<String, Value>, schema: &Value) -> (Schem
     let root = builder.inline(schema, false);
     builder.add_object_fields(root);
     (builder.finish(), root)
+}
+
+/// Zero values as defaults only say that the field is no pointer.
+fn is_telling(default: &Value) -> bool {
+    match default {
+        Value::String(text) => !text.is_empty(),
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::Bool(value) => *value,
+        _ => false,
+    }
 }
 
 struct Builder<'a> {
@@ -52,6 +64,19 @@ impl<'a> Builder<'a> {
 
     fn finish(mut self) -> Schemas {
         self.schemas.definitions = self.named;
+        let Schemas { nodes, structs, .. } = &mut self.schemas;
+        for body in structs {
+            body.index = FieldIndex::new(body.fields.iter().map(|(name, id)| (name, *id)));
+            for (name, id) in &body.fields {
+                let node = &nodes[id.0 as usize];
+                if matches!(node.zero, ZeroValue::Always | ZeroValue::Null) {
+                    body.always.push((name.clone(), *id));
+                }
+                if node.default.as_ref().is_some_and(is_telling) {
+                    body.stated.push((name.clone(), *id));
+                }
+            }
+        }
         self.schemas
     }
 
@@ -147,7 +172,12 @@ impl<'a> Builder<'a> {
                     fields.insert(name.clone(), self.inline(property, open));
                 }
                 let open = open || additional.is_some_and(|value| value != &Value::Bool(false));
-                self.schemas.structs.push(StructBody { name: go_name.to_owned(), fields, open });
+                self.schemas.structs.push(StructBody {
+                    name: go_name.to_owned(),
+                    fields,
+                    open,
+                    ..StructBody::default()
+                });
                 NodeShape::Struct(self.schemas.structs.len() - 1)
             }
             _ => NodeShape::Any,
@@ -214,7 +244,7 @@ impl<'a> Builder<'a> {
             NodeShape::Struct(body) => body,
             ref other => {
                 let open = matches!(other, NodeShape::Any | NodeShape::Map(_));
-                self.schemas.structs.push(StructBody { name: String::new(), fields: BTreeMap::new(), open });
+                self.schemas.structs.push(StructBody { open, ..StructBody::default() });
                 let body = self.schemas.structs.len() - 1;
                 self.node(root).shape = NodeShape::Struct(body);
                 body

@@ -6,6 +6,7 @@
 //! costs nothing to copy.
 
 mod build;
+mod field_index;
 mod types;
 
 use std::collections::BTreeMap;
@@ -24,7 +25,8 @@ pub struct Schemas {
     nodes: Vec<Node>,
     structs: Vec<StructBody>,
     definitions: BTreeMap<String, NodeId>,
-    kinds: BTreeMap<(String, String, String), NodeId>,
+    /// By group, version and kind.
+    kinds: BTreeMap<String, BTreeMap<String, BTreeMap<String, NodeId>>>,
     /// Whether writes to an object leave its status alone.
     status_apart: bool,
 }
@@ -46,8 +48,7 @@ impl Schemas {
 
     /// The type of a kind; `group` is empty for the core group.
     pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<TypeRef<'_>> {
-        let key = (group.to_owned(), version.to_owned(), kind.to_owned());
-        self.kinds.get(&key).map(|&node| TypeRef::new(self, node))
+        self.kinds.get(group)?.get(version)?.get(kind).map(|&node| TypeRef::new(self, node))
     }
 
     /// A type by the name of its definition, such as `io.k8s.api.core.v1.PodSpec`.
@@ -57,7 +58,11 @@ impl Schemas {
 
     /// Group, version and kind of everything that has a type of its own, in order.
     pub fn kinds(&self) -> impl Iterator<Item = (&str, &str, &str)> {
-        self.kinds.keys().map(|(group, version, kind)| (group.as_str(), version.as_str(), kind.as_str()))
+        self.kinds.iter().flat_map(|(group, versions)| {
+            versions.iter().flat_map(move |(version, kinds)| {
+                kinds.keys().map(move |kind| (group.as_str(), version.as_str(), kind.as_str()))
+            })
+        })
     }
 
     /// The type of things without a type: everything goes.

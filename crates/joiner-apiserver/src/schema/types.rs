@@ -1,10 +1,12 @@
 //! One place in a type and what is known about it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Schemas;
+use super::field_index::{FieldIndex, ListedField};
 
 /// Number of a node within its [`Schemas`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,11 +47,17 @@ pub(super) enum NodeShape {
 }
 
 /// Fields of a struct.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct StructBody {
     /// Name as Go prints it: `v1.PodSpec`.
     pub name: String,
     pub fields: BTreeMap<String, NodeId>,
+    /// The same fields, to be found fast; made when all are known.
+    pub index: FieldIndex,
+    /// Fields that are written even when nobody sent them.
+    pub always: Vec<(String, NodeId)>,
+    /// Fields for which the schema states a default that says something.
+    pub stated: Vec<(String, NodeId)>,
     /// Fields that are not listed are kept, as values without a type.
     pub open: bool,
 }
@@ -185,8 +193,8 @@ impl<'a> TypeRef<'a> {
         match self.shape() {
             Shape::Struct => {
                 let body = self.body()?;
-                match body.fields.get(name) {
-                    Some(&node) => Some(self.at(node)),
+                match body.index.find(name) {
+                    Some(field) => Some(self.at(field.node)),
                     None => body.open.then(|| self.at(super::build::ANY)),
                 }
             }
@@ -198,7 +206,36 @@ impl<'a> TypeRef<'a> {
 
     /// Whether a struct lists the field.
     pub fn has_field(self, name: &str) -> bool {
-        self.body().is_some_and(|body| body.fields.contains_key(name))
+        self.listed(name).is_some()
+    }
+
+    fn listed(self, name: &str) -> Option<&'a ListedField> {
+        self.body()?.index.find(name)
+    }
+
+    /// As [`TypeRef::field`], with the name that a listed field has in sets of owned fields.
+    pub(crate) fn member(self, name: &str) -> Option<(TypeRef<'a>, Option<&'a Arc<str>>)> {
+        match self.listed(name) {
+            Some(field) => Some((self.at(field.node), Some(&field.element))),
+            None => self.field(name).map(|ty| (ty, None)),
+        }
+    }
+
+    /// The type of a listed field.
+    pub(crate) fn listed_field(self, name: &str) -> Option<TypeRef<'a>> {
+        self.listed(name).map(|field| self.at(field.node))
+    }
+
+    /// Listed fields that are written even when nobody sent them.
+    pub(crate) fn fields_always_written(self) -> impl Iterator<Item = (&'a str, TypeRef<'a>)> {
+        let fields = self.body().map(|body| &body.always).into_iter().flatten();
+        fields.map(move |(name, node)| (name.as_str(), self.at(*node)))
+    }
+
+    /// Listed fields for which the schema states a default that is not just the zero of its type.
+    pub(crate) fn fields_with_default(self) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        let fields = self.body().map(|body| &body.stated).into_iter().flatten();
+        fields.filter_map(move |(name, node)| Some((name.as_str(), self.at(*node).default_value()?)))
     }
 
     /// Listed fields of a struct, by name.

@@ -171,7 +171,7 @@ impl DataFile {
                         if change.kind == ChangeKind::Deleted {
                             objects.remove(place.as_str())?;
                         } else {
-                            let row = sealed(place.as_bytes(), &change.object.to_string());
+                            let row = sealed(place.as_bytes(), &[change.object.text()]);
                             objects.insert(place.as_str(), row.as_slice())?;
                         }
                     }
@@ -192,7 +192,7 @@ impl DataFile {
                             if change.kind == ChangeKind::Deleted {
                                 objects.remove(place.as_str())?;
                             } else {
-                                let row = sealed(place.as_bytes(), &change.object.to_string());
+                                let row = sealed(place.as_bytes(), &[change.object.to_string().as_bytes()]);
                                 objects.insert(place.as_str(), row.as_slice())?;
                             }
                         }
@@ -313,11 +313,14 @@ fn read_place(text: &str) -> Option<(ResourceName, Arc<str>)> {
     Some((ResourceName::new(group, plural), key.into()))
 }
 
-/// A row begins with a checksum of its key and its text.
-fn sealed(key: &[u8], text: &str) -> Vec<u8> {
-    let mut row = Vec::with_capacity(text.len() + 8);
-    row.extend(checksum(key, text.as_bytes()).to_le_bytes());
-    row.extend(text.as_bytes());
+/// A row begins with a checksum of its key and its text, which may come in pieces.
+fn sealed(key: &[u8], text: &[&[u8]]) -> Vec<u8> {
+    let length: usize = text.iter().map(|piece| piece.len()).sum();
+    let mut row = Vec::with_capacity(length + 8);
+    row.extend([0; 8]);
+    text.iter().for_each(|piece| row.extend_from_slice(piece));
+    let sum = checksum(key, &row[8..]);
+    row[..8].copy_from_slice(&sum.to_le_bytes());
     row
 }
 
@@ -336,10 +339,9 @@ fn written_change(resource: &ResourceName, change: &Change) -> Vec<u8> {
         ChangeKind::Modified => 1,
         ChangeKind::Deleted => 2,
     };
-    let row = (kind, place(resource, &change.key), &*change.object);
-    // Writing JSON into memory fails only for keys that are no strings, and there are none.
-    let text = serde_json::to_string(&row).unwrap_or_default();
-    sealed(&change.revision.to_le_bytes(), &text)
+    let place = Value::from(place(resource, &change.key)).to_string();
+    let beginning = format!("[{kind},{place},");
+    sealed(&change.revision.to_le_bytes(), &[beginning.as_bytes(), change.object.text(), b"]"])
 }
 
 fn read_change(revision: u64, row: &[u8]) -> Option<LoggedChange> {

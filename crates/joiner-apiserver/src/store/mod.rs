@@ -7,10 +7,13 @@
 //! A watch holds no queue of its own. A reader that never reads costs nothing; when the ring has moved past its position it is
 //! told that its revision has expired, as a real server tells a client that fell behind.
 //!
+//! An object is kept as its text ([`Object`]); store, history and watches share it.
+//!
 //! A store may be kept in a folder. Then nothing is shown to a watch, and no request is answered, before it is on disk.
 
 mod data_file;
 mod journal;
+mod object;
 mod owners;
 mod seal;
 mod watch;
@@ -18,9 +21,8 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::watch as signal;
@@ -28,6 +30,7 @@ use tokio::sync::watch as signal;
 pub use data_file::DataError;
 use data_file::{DataFile, Entry};
 use journal::{Journal, Progress};
+pub use object::{Draft, Object, Stored};
 pub use owners::Location;
 use owners::Owners;
 pub use watch::{Watch, WatchBatch};
@@ -49,7 +52,7 @@ impl ResourceName {
 }
 
 /// Objects with their keys, in order.
-pub type Listed = Vec<(Arc<str>, Arc<Value>)>;
+pub type Listed = Vec<(Arc<str>, Stored)>;
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,19 +75,9 @@ pub struct Change {
     /// Where the object is kept, see [`object_key`].
     pub key: Arc<str>,
     /// The object after the change; for a deletion the last state, carrying the revision of the deletion.
-    pub object: Arc<Value>,
+    pub object: Arc<Object>,
     /// The object before the change, nothing for a creation.
-    pub previous: Option<Arc<Value>>,
-    /// What watches send of it.
-    pub(crate) lines: Lines,
-}
-
-/// The change as a line of a watch, written when the first watch needs it and shared by all.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Lines {
-    pub added: OnceLock<Bytes>,
-    pub modified: OnceLock<Bytes>,
-    pub deleted: OnceLock<Bytes>,
+    pub previous: Option<Arc<Object>>,
 }
 
 /// The revision asked for is no longer in the history.
@@ -96,7 +89,7 @@ pub struct Expired {
 
 #[derive(Debug)]
 struct Table {
-    objects: BTreeMap<Arc<str>, Arc<Value>>,
+    objects: BTreeMap<Arc<str>, Arc<Object>>,
     history: VecDeque<Arc<Change>>,
     /// Changes up to and including this revision are forgotten.
     forgotten: u64,
@@ -165,7 +158,8 @@ impl Inner {
 
     /// Writes a change into the indexes and the history.
     fn record(&mut self, resource: &ResourceName, change: Arc<Change>) {
-        self.owners.follow(resource, &change);
+        let present = (change.kind != ChangeKind::Deleted).then_some(&*change.object);
+        self.owners.follow(resource, &change.key, change.previous.as_deref(), present);
         let limit = self.history_limit;
         let table = self.table(resource);
         table.history.push_back(change);
@@ -227,27 +221,19 @@ impl Store {
                 inner.table(&resource).forgotten = revision;
             }
             for (resource, key, object) in content.objects {
-                let object = Arc::new(object);
-                let change = Change {
-                    revision: inner.epoch,
-                    kind: ChangeKind::Added,
-                    key: key.clone(),
-                    object: object.clone(),
-                    previous: None,
-                    lines: Lines::default(),
-                };
-                inner.owners.follow(&resource, &change);
+                let object = Arc::new(Object::new(&resource, &object));
+                inner.owners.follow(&resource, &key, None, Some(&object));
                 inner.table(&resource).objects.insert(key, object);
             }
             for logged in content.changes {
                 let data_file::LoggedChange { revision, kind, resource, key, object } = logged;
-                let object = Arc::new(object);
+                let object = Arc::new(Object::new(&resource, &object));
                 let objects = &mut inner.table(&resource).objects;
                 let previous = match kind {
                     ChangeKind::Deleted => objects.remove(&key),
                     _ => objects.insert(key.clone(), object.clone()),
                 };
-                let change = Change { revision, kind, key, object, previous, lines: Lines::default() };
+                let change = Change { revision, kind, key, object, previous };
                 inner.record(&resource, Arc::new(change));
             }
             inner.shown = inner.revision;
@@ -341,9 +327,9 @@ impl Session<'_> {
     }
 
     /// One object.
-    pub fn get(&self, resource: &ResourceName, namespace: &str, name: &str) -> Option<Arc<Value>> {
+    pub fn get(&self, resource: &ResourceName, namespace: &str, name: &str) -> Option<Stored> {
         let table = self.inner.tables.get(resource)?;
-        table.objects.get(object_key(namespace, name).as_str()).cloned()
+        table.objects.get(object_key(namespace, name).as_str()).cloned().map(Stored::new)
     }
 
     /// All objects of a resource in a namespace, or everywhere, in the order of their keys, beginning after the key `after`.
@@ -386,44 +372,43 @@ impl Session<'_> {
     }
 
     /// Writes an object, new or not, and returns it with its new revision in place.
-    pub fn put(
+    pub fn put(&mut self, resource: &ResourceName, namespace: &str, name: &str, value: Value) -> Stored {
+        self.put_draft(resource, namespace, name, Draft::new(resource, value))
+    }
+
+    /// As [`Session::put`], for an object that was written before the session began.
+    pub fn put_draft(
         &mut self,
         resource: &ResourceName,
         namespace: &str,
         name: &str,
-        mut object: Value,
-    ) -> Arc<Value> {
+        draft: Draft,
+    ) -> Stored {
         let revision = self.next_revision();
-        stamp(&mut object, revision);
+        let (object, value) = draft.at_revision(revision);
         let object = Arc::new(object);
         let key: Arc<str> = object_key(namespace, name).into();
         let previous = self.inner.table(resource).objects.insert(key.clone(), object.clone());
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        self.remember(
-            resource,
-            Change { revision, kind, key, object: object.clone(), previous, lines: Lines::default() },
-        );
-        object
+        self.remember(resource, Change { revision, kind, key, object: object.clone(), previous });
+        Stored::with_value(object, value)
     }
 
     /// Removes an object and returns its last state with the revision of the removal.
-    pub fn remove(&mut self, resource: &ResourceName, namespace: &str, name: &str) -> Option<Arc<Value>> {
+    pub fn remove(&mut self, resource: &ResourceName, namespace: &str, name: &str) -> Option<Stored> {
         let key: Arc<str> = object_key(namespace, name).into();
         let previous = self.inner.tables.get_mut(resource)?.objects.remove(&key)?;
         let revision = self.next_revision();
-        let mut last = Value::clone(&previous);
-        stamp(&mut last, revision);
-        let object = Arc::new(last);
+        let object = Arc::new(previous.at_revision(revision));
         let change = Change {
             revision,
             kind: ChangeKind::Deleted,
             key,
             object: object.clone(),
             previous: Some(previous),
-            lines: Lines::default(),
         };
         self.remember(resource, change);
-        Some(object)
+        Some(Stored::new(object))
     }
 
     /// The names of all resources that hold objects.
@@ -447,8 +432,8 @@ impl Session<'_> {
     }
 
     /// The object at a location.
-    pub fn at(&self, location: &Location) -> Option<Arc<Value>> {
-        self.inner.tables.get(&location.resource)?.objects.get(&location.key).cloned()
+    pub fn at(&self, location: &Location) -> Option<Stored> {
+        self.inner.tables.get(&location.resource)?.objects.get(&location.key).cloned().map(Stored::new)
     }
 
     /// The changes since the garbage collector last asked.
@@ -510,7 +495,7 @@ pub fn object_key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
-fn within(objects: &BTreeMap<Arc<str>, Arc<Value>>, namespace: Option<&str>, after: Option<&str>) -> Listed {
+fn within(objects: &BTreeMap<Arc<str>, Arc<Object>>, namespace: Option<&str>, after: Option<&str>) -> Listed {
     let prefix = namespace.map(|namespace| format!("{namespace}/"));
     let start = match (&prefix, after) {
         (_, Some(after)) => Bound::Excluded(after),
@@ -520,14 +505,8 @@ fn within(objects: &BTreeMap<Arc<str>, Arc<Value>>, namespace: Option<&str>, aft
     objects
         .range::<str, _>((start, Bound::Unbounded))
         .take_while(|(key, _)| prefix.as_deref().is_none_or(|prefix| key.starts_with(prefix)))
-        .map(|(key, object)| (key.clone(), object.clone()))
+        .map(|(key, object)| (key.clone(), Stored::new(object.clone())))
         .collect()
-}
-
-fn stamp(object: &mut Value, revision: u64) {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("resourceVersion".to_owned(), Value::String(revision.to_string()));
-    }
 }
 
 #[cfg(test)]
@@ -539,7 +518,7 @@ mod tests {
         json!({"metadata": {"name": name}, "value": value})
     }
 
-    fn names(list: &[(Arc<str>, Arc<Value>)]) -> Vec<&str> {
+    fn names(list: &[(Arc<str>, Stored)]) -> Vec<&str> {
         list.iter().map(|(key, _)| &**key).collect()
     }
 

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use super::{Change, ChangeKind, ResourceName};
+use super::{Object, ResourceName};
 
 /// The place of an object in the store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,8 +16,8 @@ pub struct Location {
 
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    places: BTreeMap<String, Location>,
-    dependents: BTreeMap<String, BTreeSet<Location>>,
+    places: BTreeMap<Box<str>, Location>,
+    dependents: BTreeMap<Box<str>, BTreeSet<Location>>,
 }
 
 impl Owners {
@@ -31,11 +29,24 @@ impl Owners {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    pub(super) fn follow(&mut self, resource: &ResourceName, change: &Change) {
-        let location = Location { resource: resource.clone(), key: change.key.clone() };
-        if let Some(previous) = &change.previous {
-            self.places.remove(uid(previous));
-            for owner in owner_uids(previous) {
+    /// Follows an object from one state to the next, each of which may be none.
+    pub(super) fn follow(
+        &mut self,
+        resource: &ResourceName,
+        key: &Arc<str>,
+        before: Option<&Object>,
+        after: Option<&Object>,
+    ) {
+        if let (Some(before), Some(after)) = (before, after)
+            && before.uid() == after.uid()
+            && before.owners().eq(after.owners())
+        {
+            return;
+        }
+        let location = Location { resource: resource.clone(), key: key.clone() };
+        if let Some(before) = before {
+            self.places.remove(before.uid());
+            for owner in before.owners() {
                 if let Some(dependents) = self.dependents.get_mut(owner) {
                     dependents.remove(&location);
                     if dependents.is_empty() {
@@ -44,25 +55,11 @@ impl Owners {
                 }
             }
         }
-        if change.kind != ChangeKind::Deleted {
-            for owner in owner_uids(&change.object) {
-                self.dependents.entry(owner.to_owned()).or_default().insert(location.clone());
+        if let Some(after) = after {
+            for owner in after.owners() {
+                self.dependents.entry(owner.into()).or_default().insert(location.clone());
             }
-            self.places.insert(uid(&change.object).to_owned(), location);
+            self.places.insert(after.uid().into(), location);
         }
     }
-}
-
-fn uid(object: &Value) -> &str {
-    object
-        .get("metadata")
-        .and_then(|metadata| metadata.get("uid"))
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
-    let references =
-        object.get("metadata").and_then(|metadata| metadata.get("ownerReferences")).and_then(Value::as_array);
-    references.into_iter().flatten().filter_map(|reference| reference.get("uid").and_then(Value::as_str))
 }

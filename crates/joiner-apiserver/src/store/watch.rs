@@ -68,7 +68,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::ChangeKind;
+    use crate::store::{ChangeKind, Stored};
     use serde_json::json;
 
     #[tokio::test]
@@ -96,9 +96,10 @@ mod tests {
         let mut seen = Vec::new();
         while seen.len() < 500 {
             let batch = watch.next().await.unwrap();
-            seen.extend(
-                batch.changes.iter().map(|change| (change.revision, change.object["turn"].as_u64().unwrap())),
-            );
+            seen.extend(batch.changes.iter().map(|change| {
+                let object = Stored::new(change.object.clone());
+                (change.revision, object["turn"].as_u64().unwrap())
+            }));
         }
         task.await.unwrap();
         assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0));

@@ -6,6 +6,8 @@ mod pods;
 mod settings;
 mod workloads;
 
+use std::borrow::Borrow;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -173,9 +175,9 @@ fn layout_of(resource: &Resource) -> Layout {
 }
 
 /// A table of objects. Its metadata is the caller's.
-pub(crate) fn table<'a>(
+pub(crate) fn table<V: Borrow<Value>>(
     resource: &Resource,
-    objects: impl Iterator<Item = &'a Value>,
+    objects: impl Iterator<Item = V>,
     now: Timestamp,
     include: Include,
     version: &str,
@@ -187,12 +189,12 @@ pub(crate) fn table<'a>(
     };
     let (columns, rows): (Vec<Value>, Vec<Value>) = match &resource.custom {
         Some(custom) => {
-            let rows = objects.map(|object| row(custom.cells(object, now), object));
+            let rows = objects.map(|object| row(custom.cells(object.borrow(), now), object.borrow()));
             (custom.headings(), rows.collect())
         }
         None => {
             let layout = layout_of(resource);
-            let rows = objects.map(|object| row((layout.cells)(object, now), object));
+            let rows = objects.map(|object| row((layout.cells)(object.borrow(), now), object.borrow()));
             let rows = rows.collect();
             (layout.columns.iter().map(heading).collect(), rows)
         }

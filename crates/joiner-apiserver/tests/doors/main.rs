@@ -6,6 +6,7 @@ mod any_input;
 mod bad_requests;
 mod concurrent;
 mod data_folder;
+mod direct;
 mod in_process;
 mod killed;
 mod protobuf;

@@ -1,0 +1,472 @@
+//! An object as the store keeps it: the JSON text that clients get, and beside it the little that is asked for all the time.
+//!
+//! A parsed object takes ten times the memory of its text, and nearly everybody wants the text: lists, watches, answers, the data
+//! file. So an object is written once, when it is stored, and parsed again when somebody looks inside. Selectors, owners and the
+//! garbage collector look so often that what they want is kept apart.
+
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use super::ResourceName;
+
+/// Resources of which there are few and which nearly every write looks into; these stay parsed.
+const OFTEN_READ: [(&str, &str); 6] = [
+    ("", "serviceaccounts"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("node.k8s.io", "runtimeclasses"),
+    ("policy", "poddisruptionbudgets"),
+    ("scheduling.k8s.io", "priorityclasses"),
+    ("storage.k8s.io", "storageclasses"),
+];
+
+/// One state of an object.
+#[derive(Debug)]
+pub struct Object {
+    text: Bytes,
+    /// Where the fields after kind and version begin.
+    rest_at: usize,
+    /// Where the digits of the resource version begin; 0 if there are none.
+    version_at: usize,
+    revision: u64,
+    uid: Box<str>,
+    labels: Box<[(Box<str>, Box<str>)]>,
+    owners: Box<[Box<str>]>,
+    /// The node of a pod.
+    node: Box<str>,
+    /// The phase of a pod.
+    phase: Box<str>,
+    is_pod: bool,
+    deleting: bool,
+    finalizers: bool,
+    often_read: bool,
+    parsed: OnceLock<Arc<Value>>,
+    /// The definition under which the text was found to be what clients are shown; 0 for none.
+    plain_under: AtomicU64,
+}
+
+impl Object {
+    /// Writes an object down. The resource version is that of its metadata.
+    pub(super) fn new(resource: &ResourceName, value: &Value) -> Self {
+        let (text, rest_at, version_at) = written(value);
+        let metadata = value.get("metadata").and_then(Value::as_object);
+        let meta_text = |field: &str| {
+            metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
+        };
+        let list = |field: &str| {
+            metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_array).into_iter().flatten()
+        };
+        let labels = metadata.and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
+        let labels = labels
+            .into_iter()
+            .flatten()
+            .filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())));
+        let owners = list("ownerReferences").filter_map(|owner| Some(owner.get("uid")?.as_str()?.into()));
+        let is_pod = resource.group.is_empty() && &*resource.plural == "pods";
+        let inner = |outer: &str, field: &str| match value.get(outer).and_then(|outer| outer.get(field)) {
+            Some(Value::String(text)) if is_pod => text.as_str(),
+            _ => "",
+        };
+        Self {
+            rest_at,
+            version_at,
+            revision: meta_text("resourceVersion").parse().unwrap_or(0),
+            uid: meta_text("uid").into(),
+            labels: labels.collect(),
+            owners: owners.collect(),
+            node: inner("spec", "nodeName").into(),
+            phase: inner("status", "phase").into(),
+            is_pod,
+            deleting: !meta_text("deletionTimestamp").is_empty(),
+            finalizers: list("finalizers").next().is_some(),
+            often_read: OFTEN_READ.contains(&(&*resource.group, &*resource.plural)),
+            text,
+            parsed: OnceLock::new(),
+            plain_under: AtomicU64::new(0),
+        }
+    }
+
+    /// The text with another revision in it.
+    fn text_at(&self, revision: u64) -> Bytes {
+        if self.version_at == 0 {
+            return self.text.clone();
+        }
+        let (before, rest) = self.text.split_at(self.version_at);
+        let digits = rest.iter().take_while(|byte| **byte != b'"').count();
+        let number = revision.to_string();
+        let mut text = Vec::with_capacity(before.len() + number.len() + rest.len() - digits);
+        text.extend_from_slice(before);
+        text.extend_from_slice(number.as_bytes());
+        text.extend_from_slice(&rest[digits..]);
+        text.into()
+    }
+
+    /// The same state at another revision, as a deletion shows it.
+    pub(crate) fn at_revision(&self, revision: u64) -> Self {
+        Self {
+            text: self.text_at(revision),
+            rest_at: self.rest_at,
+            version_at: self.version_at,
+            revision,
+            uid: self.uid.clone(),
+            labels: self.labels.clone(),
+            owners: self.owners.clone(),
+            node: self.node.clone(),
+            phase: self.phase.clone(),
+            is_pod: self.is_pod,
+            deleting: self.deleting,
+            finalizers: self.finalizers,
+            often_read: self.often_read,
+            parsed: OnceLock::new(),
+            plain_under: AtomicU64::new(self.plain_under.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// The object as JSON: version and kind first, the other fields in the order of their names.
+    pub fn text(&self) -> &Bytes {
+        &self.text
+    }
+
+    /// The text after version and kind, up to and including the last brace.
+    pub(crate) fn rest(&self) -> Bytes {
+        self.text.slice(self.rest_at..)
+    }
+
+    /// The text before that.
+    pub(crate) fn beginning(&self) -> &[u8] {
+        &self.text[..self.rest_at]
+    }
+
+    /// The object, parsed anew.
+    fn parse(&self) -> Value {
+        // The text was written here from a value.
+        serde_json::from_slice(&self.text).unwrap_or_default()
+    }
+
+    /// The resource version.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The uid.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// The uids of its owners.
+    pub fn owners(&self) -> impl Iterator<Item = &str> {
+        self.owners.iter().map(|uid| &**uid)
+    }
+
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.iter().find(|(name, _)| &**name == key).map(|(_, value)| &**value)
+    }
+
+    /// Whether it is on its way out.
+    pub fn is_deleting(&self) -> bool {
+        self.deleting
+    }
+
+    /// Whether it has finalizers.
+    pub fn has_finalizers(&self) -> bool {
+        self.finalizers
+    }
+
+    /// The text at a path, if it is one of those kept apart. Absent is empty.
+    pub(crate) fn kept_field(&self, path: &str) -> Option<&str> {
+        match path {
+            "spec.nodeName" if self.is_pod => Some(&self.node),
+            "status.phase" if self.is_pod => Some(&self.phase),
+            _ => None,
+        }
+    }
+
+    /// Whether the text was found to be what clients are shown under a definition.
+    pub(crate) fn is_plain_under(&self, definition: u64) -> bool {
+        self.plain_under.load(Ordering::Relaxed) == definition
+    }
+
+    /// Remembers that it is.
+    pub(crate) fn set_plain_under(&self, definition: u64) {
+        self.plain_under.store(definition, Ordering::Relaxed);
+    }
+}
+
+/// An object that is written and has no revision yet.
+#[derive(Debug)]
+pub struct Draft {
+    object: Object,
+    value: Value,
+}
+
+impl Draft {
+    /// Writes an object down for [`put_draft`](super::Session::put_draft).
+    pub fn new(resource: &ResourceName, mut value: Value) -> Self {
+        // The place for the revision.
+        stamp(&mut value, String::new());
+        Self { object: Object::new(resource, &value), value }
+    }
+
+    /// The object.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The object, without a revision.
+    pub fn into_value(mut self) -> Value {
+        if let Some(metadata) = self.value.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+        }
+        self.value
+    }
+
+    pub(super) fn at_revision(mut self, revision: u64) -> (Object, Value) {
+        stamp(&mut self.value, revision.to_string());
+        (Object { text: self.object.text_at(revision), revision, ..self.object }, self.value)
+    }
+}
+
+fn stamp(object: &mut Value, revision: String) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("resourceVersion".to_owned(), Value::String(revision));
+    }
+}
+
+/// A state of an object, to be read: a [`Value`] that is parsed when somebody looks inside, and dropped with this handle.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    object: Arc<Object>,
+    value: OnceLock<Arc<Value>>,
+}
+
+impl Stored {
+    pub(super) fn new(object: Arc<Object>) -> Self {
+        Self { object, value: OnceLock::new() }
+    }
+
+    pub(super) fn with_value(object: Arc<Object>, value: Value) -> Self {
+        Self { object, value: OnceLock::from(Arc::new(value)) }
+    }
+
+    /// An object that is shown as if it were stored: the result of a dry run, or of a write that changed nothing.
+    pub(crate) fn shown(resource: &ResourceName, value: Value) -> Self {
+        Self::with_value(Arc::new(Object::new(resource, &value)), value)
+    }
+
+    /// The object as it is kept.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// The object, parsed.
+    pub fn value(&self) -> &Value {
+        self.value.get_or_init(|| {
+            if self.object.often_read {
+                self.object.parsed.get_or_init(|| Arc::new(self.object.parse())).clone()
+            } else {
+                Arc::new(self.object.parse())
+            }
+        })
+    }
+
+    /// The object, parsed, to be changed.
+    pub fn to_value(&self) -> Value {
+        match self.value.get() {
+            Some(value) => Value::clone(value),
+            None => self.object.parse(),
+        }
+    }
+
+    /// The object, parsed, without a copy where there is one already.
+    pub fn into_value(mut self) -> Value {
+        match self.value.take() {
+            Some(value) => Arc::try_unwrap(value).unwrap_or_else(|shared| Value::clone(&shared)),
+            None => self.object.parse(),
+        }
+    }
+}
+
+impl From<&Arc<Object>> for Stored {
+    fn from(object: &Arc<Object>) -> Self {
+        Self::new(object.clone())
+    }
+}
+
+impl Deref for Stored {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        self.value()
+    }
+}
+
+thread_local! {
+    /// Texts are written here first: what is kept then has the very length it needs.
+    static DRAFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A draft that has grown beyond this is given back.
+const LONGEST_DRAFT: usize = 1 << 20;
+
+/// The text, where the fields after kind and version begin, and where the digits of the resource version do.
+fn written(value: &Value) -> (Bytes, usize, usize) {
+    let Value::Object(fields) = value else {
+        return (Bytes::from(value.to_string()), 0, 0);
+    };
+    DRAFT.with_borrow_mut(|draft| {
+        draft.clear();
+        let (rest_at, version_at) = write_object(fields, draft);
+        let text = Bytes::copy_from_slice(draft);
+        if draft.capacity() > LONGEST_DRAFT {
+            *draft = Vec::new();
+        }
+        (text, rest_at, version_at)
+    })
+}
+
+fn write_object(fields: &Map<String, Value>, draft: &mut Vec<u8>) -> (usize, usize) {
+    const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
+    draft.push(b'{');
+    for name in IDENTITY {
+        if let Some(value) = fields.get(name) {
+            write_entry(name, value, draft);
+            draft.push(b',');
+        }
+    }
+    let mut version_at = 0;
+    let rest_at = draft.len();
+    for (name, value) in fields.iter().filter(|(name, _)| !IDENTITY.contains(&name.as_str())) {
+        match value {
+            Value::Object(metadata) if name == "metadata" => {
+                draft.extend_from_slice(b"\"metadata\":{");
+                for (name, value) in metadata {
+                    if name == "resourceVersion" && value.is_string() {
+                        version_at = draft.len() + "\"resourceVersion\":\"".len();
+                    }
+                    write_entry(name, value, draft);
+                    draft.push(b',');
+                }
+                close(draft, b'{');
+            }
+            _ => write_entry(name, value, draft),
+        }
+        draft.push(b',');
+    }
+    close(draft, b'{');
+    (rest_at.min(draft.len() - 1), version_at)
+}
+
+/// The last comma becomes the brace that closes.
+fn close(draft: &mut Vec<u8>, open: u8) {
+    if draft.last() != Some(&open) {
+        draft.pop();
+    }
+    draft.push(b'}');
+}
+
+fn write_entry(name: &str, value: &Value, draft: &mut Vec<u8>) {
+    write_json(name, draft);
+    draft.push(b':');
+    write_json(value, draft);
+}
+
+fn write_json(value: &(impl serde::Serialize + ?Sized), draft: &mut Vec<u8>) {
+    // Writing JSON into memory fails only for keys that are no strings, and there are none.
+    let done = serde_json::to_writer(draft, value);
+    debug_assert!(done.is_ok(), "values can be written");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn kept(value: &Value) -> Object {
+        Object::new(&ResourceName::new("", "pods"), value)
+    }
+
+    #[test]
+    fn the_text_is_the_object_and_its_rest_an_item_of_a_list() {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "binary": 1, "metadata": {"name": "a\"b", "resourceVersion": "7", "uid": "u",
+            "labels": {"a": "b"}, "ownerReferences": [{"uid": "o"}], "finalizers": ["f"]}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"}});
+        let object = kept(&pod);
+        assert_eq!(object.parse(), pod);
+        let mut item = b"{".to_vec();
+        item.extend_from_slice(&object.rest());
+        let mut rest = pod.clone();
+        rest.as_object_mut().unwrap().retain(|name, _| name != "kind" && name != "apiVersion");
+        assert_eq!(serde_json::from_slice::<Value>(&item).unwrap(), rest);
+        assert_eq!(object.beginning(), b"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",");
+        assert_eq!((object.revision(), object.uid(), object.label("a")), (7, "u", Some("b")));
+        assert_eq!(object.owners().collect::<Vec<_>>(), ["o"]);
+        assert!(object.has_finalizers() && !object.is_deleting());
+        assert_eq!(object.kept_field("spec.nodeName"), Some("n"));
+
+        let later = object.at_revision(12_345);
+        let mut changed = pod;
+        changed["metadata"]["resourceVersion"] = "12345".into();
+        assert_eq!((later.parse(), later.revision()), (changed, 12_345));
+    }
+
+    #[test]
+    fn odd_objects_are_kept_too() {
+        for value in [
+            json!({}),
+            json!({"kind": "X"}),
+            json!({"apiVersion": "v1", "kind": "X"}),
+            json!({"metadata": {}}),
+            json!({"metadata": {"resourceVersion": 5}}),
+            json!({"metadata": "x", "kind": 3}),
+            json!(null),
+        ] {
+            let object = kept(&value);
+            assert_eq!(object.parse(), value);
+            assert_eq!(object.at_revision(9).parse(), value, "there is no version to change");
+        }
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            let name = prop_oneof![
+                Just("metadata".to_owned()),
+                Just("kind".to_owned()),
+                Just("resourceVersion".to_owned()),
+                any::<String>()
+            ];
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(name, inner, 0..4)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_value_comes_back(value in values()) {
+            prop_assert_eq!(kept(&value).parse(), value);
+        }
+
+        #[test]
+        fn a_version_is_all_that_another_revision_changes(mut value in values(), name in any::<String>(), revision in any::<u64>()) {
+            if value.is_object() {
+                value["metadata"] = json!({"name": name, "resourceVersion": "1", "z": [1]});
+                let later = kept(&value).at_revision(revision);
+                value["metadata"]["resourceVersion"] = revision.to_string().into();
+                prop_assert_eq!(later.parse(), value);
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The door without requests: what it writes is what a request would have written.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use jiff::Timestamp;
+use joiner_apiserver::direct::{Deleted, Direct};
+use joiner_apiserver::rest::{DeleteOptions, PatchLanguage};
+use joiner_apiserver::selector::LabelSelector;
+use joiner_apiserver::service::{ApiServer, Settings};
+use joiner_apiserver::store::ChangeKind;
+use serde_json::{Value, json};
+
+fn server() -> ApiServer {
+    // The same clock and the same seed give the same uids and times.
+    ApiServer::new(Arc::new(|| Timestamp::UNIX_EPOCH), &Settings::default())
+}
+
+fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "a"}}, "spec": {"containers": [
+        {"name": "c", "image": "i:1", "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}}}]}})
+}
+
+async fn request(
+    server: &ApiServer,
+    method: &str,
+    path: &str,
+    content_type: &str,
+    body: &Value,
+) -> (u16, Value) {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content_type)
+        .header("user-agent", "tester/1")
+        .body(Full::new(Bytes::from(body.to_string())))
+        .unwrap();
+    let answer = server.answer(request).await;
+    let code = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&body).unwrap())
+}
+
+const JSON: &str = "application/json";
+
+#[tokio::test]
+async fn both_doors_write_the_same() {
+    let (one, other) = (server(), server());
+    let door = one.direct("tester");
+    let pods = door.resource("", "pods").unwrap();
+    let path = "/api/v1/namespaces/default/pods";
+
+    let created = door.create(&pods, "default", pod("p")).unwrap();
+    let (code, answered) = request(&other, "POST", path, JSON, &pod("p")).await;
+    assert_eq!((code, created.value()), (201, &answered));
+
+    door.bind("default", "p", "node-1").unwrap();
+    let binding = json!({"target": {"kind": "Node", "name": "node-1"}});
+    request(&other, "POST", &format!("{path}/p/binding"), JSON, &binding).await;
+
+    let mut status = door.get(&pods, "default", "p").unwrap().into_value();
+    status["status"] =
+        json!({"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]});
+    let running = door.update_status(&pods, status.clone()).unwrap();
+    let (code, answered) = request(&other, "PUT", &format!("{path}/p/status"), JSON, &status).await;
+    assert_eq!((code, running.value()), (200, &answered));
+    assert_eq!(running["status"]["podIPs"][0]["ip"], "10.0.0.1");
+
+    let mut changed = running.into_value();
+    changed["metadata"]["labels"]["b"] = "c".into();
+    let updated = door.update(&pods, changed.clone()).unwrap();
+    let (code, answered) = request(&other, "PUT", &format!("{path}/p"), JSON, &changed).await;
+    assert_eq!((code, updated.value()), (200, &answered));
+
+    for (language, content_type, patch) in [
+        (
+            PatchLanguage::Merge,
+            "application/merge-patch+json",
+            json!({"metadata": {"annotations": {"x": "y"}}}),
+        ),
+        (
+            PatchLanguage::Json,
+            "application/json-patch+json",
+            json!([{"op": "remove", "path": "/metadata/labels/b"}]),
+        ),
+        (
+            PatchLanguage::Strategic,
+            "application/strategic-merge-patch+json",
+            json!({"spec": {"containers": [{"name": "c", "image": "i:2"}]}}),
+        ),
+        (
+            PatchLanguage::Apply,
+            "application/apply-patch+yaml",
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"applied": "yes"}}}),
+        ),
+    ] {
+        let patched = door.patch(&pods, ("default", "p"), "", language, patch.clone()).unwrap();
+        let path = format!("{path}/p?fieldManager=tester");
+        let (code, answered) = request(&other, "PATCH", &path, content_type, &patch).await;
+        assert_eq!((code, patched.value()), (200, &answered), "{content_type}");
+    }
+
+    let options = DeleteOptions { grace: Some(0), ..DeleteOptions::default() };
+    let Deleted::Gone(last) = door.delete(&pods, "default", "p", &options).unwrap() else {
+        panic!("it is held")
+    };
+    let (code, answered) =
+        request(&other, "DELETE", &format!("{path}/p?gracePeriodSeconds=0"), JSON, &json!({})).await;
+    assert_eq!((code, last.value()), (200, &answered));
+    assert_eq!(door.get(&pods, "default", "p").unwrap_err().code, 404);
+}
+
+#[tokio::test]
+async fn refusals_are_those_of_requests() {
+    let (one, other) = (server(), server());
+    let door = one.direct("tester");
+    let pods = door.resource("", "pods").unwrap();
+    let path = "/api/v1/namespaces/default/pods";
+    let bad = [
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}}),
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "P"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": 3}]}}),
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nope": 1, "containers": [{"name": "c", "image": "i"}]}}),
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "other"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+        json!({"apiVersion": "v2", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "p"}}),
+    ];
+    for object in bad {
+        let refused = door.create(&pods, "default", object.clone()).unwrap_err();
+        let (code, answered) =
+            request(&other, "POST", &format!("{path}?fieldValidation=Strict"), JSON, &object).await;
+        assert_eq!((refused.code, refused.to_value()), (code, answered), "{object}");
+    }
+    assert_eq!(door.create(&pods, "default", json!("text")).unwrap_err().code, 400);
+    assert_eq!(door.resource("", "nopes").unwrap_err().code, 404);
+    let created = door.create(&pods, "default", pod("p")).unwrap().into_value();
+    assert_eq!(door.create(&pods, "default", pod("p")).unwrap_err().code, 409);
+    door.bind("default", "p", "n").unwrap();
+    assert_eq!(door.bind("default", "p", "n").unwrap_err().code, 409);
+    assert_eq!(door.update(&pods, created).unwrap_err().code, 409, "the version is an older one");
+    let maps = door.resource("", "configmaps").unwrap();
+    assert_eq!(door.update_status(&maps, json!({"metadata": {"name": "m"}})).unwrap_err().code, 404);
+}
+
+fn labelled(door: &Direct, selector: &str) -> Vec<String> {
+    let maps = door.resource("", "configmaps").unwrap();
+    let (found, _) = door.list(&maps, Some("default"), &LabelSelector::parse(selector).unwrap());
+    found.iter().map(|map| map["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn lists_and_watches_go_together() {
+    let server = server();
+    let door = server.direct("tester");
+    let maps = door.resource("", "configmaps").unwrap();
+    for (name, app) in [("b", "x"), ("a", "x"), ("c", "y")] {
+        door.create(&maps, "default", json!({"metadata": {"name": name, "labels": {"app": app}}})).unwrap();
+    }
+    assert_eq!(labelled(&door, ""), ["a", "b", "c"]);
+    assert_eq!(labelled(&door, "app=x"), ["a", "b"]);
+    let (_, from) = door.list(&maps, None, &LabelSelector::default());
+    let mut watch = door.watch(&maps, from).unwrap();
+    assert!(watch.take().unwrap().is_empty());
+
+    door.create(&maps, "default", json!({"metadata": {"name": "d"}, "data": {"n": "1"}})).unwrap();
+    let mut map = door.get(&maps, "default", "d").unwrap().into_value();
+    map["data"]["n"] = "2".into();
+    door.update(&maps, map).unwrap();
+    door.delete(&maps, "default", "d", &DeleteOptions::default()).unwrap();
+    let events: Vec<_> = watch.into_stream().take(3).map(Result::unwrap).collect().await;
+    let kinds: Vec<ChangeKind> = events.iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [ChangeKind::Added, ChangeKind::Modified, ChangeKind::Deleted]);
+    assert_eq!((&events[0].object["data"]["n"], &events[1].object["data"]["n"]), (&json!("1"), &json!("2")));
+    assert_eq!(events[2].object["metadata"]["resourceVersion"], events[2].revision.to_string());
+
+    server.forget_history();
+    assert_eq!(door.watch(&maps, from).unwrap_err().code, 410);
+}
