@@ -7,6 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::cache::Cache;
+use crate::door::Refusal;
 use crate::event::Event;
 use crate::object::Key;
 use crate::write::Write;
@@ -47,6 +48,9 @@ pub trait Controller {
 
     /// What to do about a key.
     fn reconcile(&mut self, key: &Key, cache: &Cache, now: Timestamp) -> Outcome;
+
+    /// Told that a write for a key was refused, before the key comes again.
+    fn refused(&mut self, _key: &Key, _write: &Write, _refusal: &Refusal) {}
 
     /// How long after an event the key is looked at. A moment of patience turns a thousand events into one look.
     fn patience(&self) -> SignedDuration {

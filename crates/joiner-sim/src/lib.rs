@@ -14,18 +14,24 @@
 //! What is not simulated: images, networks, logs, endpoints, device plugins, and pods' containers themselves. A pod runs because its kubelet
 //! ([`kubelet`]) says so; how long starting, stopping and a job take are settings, or annotations of the pod or its node.
 
+pub mod autoscaling;
 pub mod cache;
 pub mod clock;
 pub mod controller;
+pub mod disruption;
 pub mod door;
 pub mod event;
 pub mod json;
 pub mod kubelet;
 pub mod namespace;
+pub mod node_lifecycle;
 pub mod object;
+pub mod pod_gc;
 mod queue;
 mod recorder;
 pub mod settings;
+pub mod taint_eviction;
+pub mod volumes;
 pub mod workloads;
 pub mod world;
 pub mod write;
@@ -35,10 +41,21 @@ use settings::Settings;
 
 /// All controllers, in the order in which they act at the same moment.
 fn controllers(settings: &Settings) -> Vec<Box<dyn Controller>> {
+    let seed = settings.seed;
     vec![
         Box::new(namespace::Namespaces),
-        Box::new(kubelet::Kubelets::new(settings.lifecycle.clone(), settings.seed)),
-        Box::new(workloads::replica_set::ReplicaSets::new(settings.seed)),
+        Box::new(kubelet::Kubelets::new(settings.lifecycle.clone(), seed)),
+        Box::new(node_lifecycle::NodeLifecycle::default()),
+        Box::new(taint_eviction::TaintEviction),
+        Box::new(pod_gc::PodGc::default()),
+        Box::new(volumes::Volumes),
+        Box::new(workloads::daemon_set::DaemonSets::new(seed)),
+        Box::new(workloads::stateful_set::StatefulSets),
+        Box::new(workloads::replica_set::ReplicaSets::new(seed)),
         Box::new(workloads::deployment::Deployments),
+        Box::new(workloads::job::Jobs::new(seed)),
+        Box::new(workloads::cron_job::CronJobs),
+        Box::new(disruption::Disruption),
+        Box::new(autoscaling::Autoscalers::default()),
     ]
 }

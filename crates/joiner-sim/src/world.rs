@@ -255,7 +255,8 @@ impl World {
             self.queue.add(owner, key.clone(), time.max(now));
         }
         for write in &outcome.writes {
-            if self.send(name, write, now).await.is_err() {
+            if let Err(refusal) = self.send(name, write, now).await {
+                self.controllers[owner].refused(&key, write, &refusal);
                 let failures = self.failures.entry((owner, key.clone())).or_default();
                 *failures = failures.saturating_add(1);
                 let wait = FIRST_BACKOFF.saturating_mul(1_i32.checked_shl(*failures - 1).unwrap_or(i32::MAX));

@@ -1,7 +1,12 @@
 //! The controllers of workloads, and what they have in common: pods made from templates, adoption, and the judgement of pods.
 
+pub mod cron_job;
+pub mod daemon_set;
 pub mod deployment;
+mod history;
+pub mod job;
 pub mod replica_set;
+pub mod stateful_set;
 
 use jiff::{SignedDuration, Timestamp};
 use joiner_apiserver::selector::LabelSelector;

@@ -13,7 +13,8 @@ use super::{
 use crate::cache::Cache;
 use crate::controller::{Controller, Outcome};
 use crate::event::Event;
-use crate::json::put_nonzero;
+use crate::door::Refusal;
+use crate::json::{put_nonzero, set_condition};
 use crate::object::{Fields, Key, Kind, Object};
 use crate::write::Write;
 
@@ -22,6 +23,9 @@ const NAME: &str = "replicaset-controller";
 /// So many pods are created or deleted at a time.
 const BURST: usize = 500;
 
+/// The condition of a set whose pods cannot be created.
+const FAILURE: &str = "ReplicaFailure";
+
 /// The cost of deleting a pod, lower goes first.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
@@ -29,12 +33,14 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 pub struct ReplicaSets {
     seed: u64,
     turn: u64,
+    /// Why pods of a set could not be created, until one can.
+    failures: BTreeMap<Key, String>,
 }
 
 impl ReplicaSets {
     /// Names of pods come from the seed.
     pub fn new(seed: u64) -> Self {
-        Self { seed, turn: 0 }
+        Self { seed, turn: 0, failures: BTreeMap::new() }
     }
 }
 
@@ -67,14 +73,25 @@ impl Controller for ReplicaSets {
             claimed.objects.into_iter().filter(|(_, pod)| is_active(pod)).collect();
         let wanted = usize::try_from(set.number(&["spec", "replicas"]).unwrap_or(1)).unwrap_or(0);
         let mut outcome = Outcome::nothing();
+        if pods.len() >= wanted {
+            self.failures.remove(key);
+        }
         if !set.is_deleting() {
             self.manage(key, set, &pods, wanted, cache, now, &mut outcome);
         }
-        if outcome.writes.is_empty() {
-            let status = status(set, &pods, terminating, now, &mut outcome);
-            outcome.writes.extend(status_write(key, set, status));
+        let failure = self.failures.get(key).map(String::as_str);
+        if outcome.writes.is_empty() || failure.is_some() {
+            // What was refused before is told before it is tried again.
+            let status = status(set, &pods, terminating, failure, now, &mut outcome);
+            outcome.writes.splice(0..0, status_write(key, set, status));
         }
         outcome
+    }
+
+    fn refused(&mut self, key: &Key, write: &Write, refusal: &Refusal) {
+        if matches!(write, Write::Create { .. }) {
+            self.failures.insert(key.clone(), refusal.message.clone());
+        }
     }
 }
 
@@ -117,6 +134,7 @@ fn status(
     set: &Value,
     pods: &[(&Key, &Object)],
     terminating: i64,
+    failure: Option<&str>,
     now: Timestamp,
     outcome: &mut Outcome,
 ) -> Value {
@@ -140,8 +158,20 @@ fn status(
     put_nonzero(&mut status, "availableReplicas", available);
     status.insert("terminatingReplicas".to_owned(), terminating.into());
     put_nonzero(&mut status, "observedGeneration", set.generation());
-    if let Some(conditions) = set.at(&["status"]).get("conditions") {
-        status.insert("conditions".to_owned(), conditions.clone());
+    let mut conditions = set.items(&["status", "conditions"]).to_vec();
+    let known = conditions.iter().any(|condition| condition["type"] == FAILURE);
+    match failure {
+        // Names differ from try to try; the first sentence stands for all.
+        Some(message) if !known => {
+            let condition =
+                json!({"type": FAILURE, "status": "True", "reason": "FailedCreate", "message": message});
+            set_condition(&mut conditions, condition, now);
+        }
+        Some(_) => {}
+        None => conditions.retain(|condition| condition["type"] != FAILURE),
+    }
+    if !conditions.is_empty() {
+        status.insert("conditions".to_owned(), conditions.into());
     }
     json!(status)
 }

@@ -15,7 +15,7 @@ use crate::target::Server;
 /// Everything a script wants to look at.
 pub async fn look(server: &Server<'_>, script: &Script, answer: Value, sequence: &Sequence) -> Value {
     let mut names = Names::default();
-    for kind in [Kind::ReplicaSet, Kind::ControllerRevision] {
+    for kind in [Kind::ReplicaSet, Kind::ControllerRevision, Kind::Pod] {
         for object in server.list(kind, &script.name).await {
             names.learn(kind, &object);
         }
@@ -79,6 +79,7 @@ fn without_count(entry: &Value) -> Value {
 #[derive(Default)]
 struct Names {
     known: BTreeMap<String, String>,
+    pods: BTreeMap<String, String>,
 }
 
 impl Names {
@@ -90,6 +91,12 @@ impl Names {
                     self.known.insert(hash.to_owned(), format!("#{revision}"));
                 }
             }
+            Kind::Pod => {
+                let prefix = object.text(&["metadata", "generateName"]);
+                if !prefix.is_empty() && object.label("apps.kubernetes.io/pod-index").is_none() {
+                    self.pods.insert(object.name().to_owned(), format!("{prefix}*"));
+                }
+            }
             _ => {
                 let hash = object.name().rsplit('-').next().unwrap_or_default();
                 let revision = object.number(&["revision"]).unwrap_or(0);
@@ -99,9 +106,12 @@ impl Names {
     }
 
     fn plain(&self, text: &str) -> String {
-        self.known.iter().fold(text.to_owned(), |text, (random, plain)| text.replace(random, plain))
+        self.pods.iter().chain(&self.known).fold(text.to_owned(), |text, (random, plain)| text.replace(random, plain))
     }
 }
+
+/// Labels with random values, and those that the API server and not a controller puts on pods.
+const LABELS_OF_THE_SERVER: [&str; 3] = ["controller-uid", "topology.kubernetes.io/", "pod-template-generation"];
 
 fn pod(pod: &Value, names: &Names) -> Value {
     let generated = pod.text(&["metadata", "generateName"]);
@@ -113,8 +123,11 @@ fn pod(pod: &Value, names: &Names) -> Value {
     let mut shown = json!({
         "name": names.plain(&name),
         "phase": pod.text(&["status", "phase"]),
-        "ready": pod.condition_is_true("Ready"),
     });
+    // KWOK leaves a pod that has ended ready, a kubelet does not.
+    if !matches!(pod.text(&["status", "phase"]), "Succeeded" | "Failed") {
+        shown["ready"] = pod.condition_is_true("Ready").into();
+    }
     if pod.is_deleting() {
         shown["deleting"] = true.into();
     }
@@ -129,7 +142,7 @@ fn pod(pod: &Value, names: &Names) -> Value {
     }
     let labels = pod.entries(&["metadata", "labels"]).into_iter().flatten();
     let labels: Map<String, Value> = labels
-        .filter(|(key, _)| !key.contains("controller-uid"))
+        .filter(|(key, _)| !LABELS_OF_THE_SERVER.iter().any(|label| key.contains(label)))
         .map(|(key, value)| (key.clone(), names.plain(value.as_str().unwrap()).into()))
         .collect();
     shown["labels"] = labels.into();

@@ -82,7 +82,10 @@ async fn prepare(server: &Server<'_>, script: &Script) {
             "apiVersion": "v1", "kind": "Node",
             "metadata": {
                 "name": name, "annotations": {"kwok.x-k8s.io/node": "fake"},
-                "labels": {"kubernetes.io/hostname": name, "scenario": script.name},
+                "labels": {
+                    "kubernetes.io/hostname": name, "scenario": script.name,
+                    "topology.kubernetes.io/zone": script.name,
+                },
             },
             "status": {"capacity": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
         });
@@ -162,7 +165,11 @@ async fn act(server: &Server<'_>, script: &Script, step: &Value) -> Value {
             let selector = what.text(&["selector"]).replace('=', "%3D").replace(',', "%2C");
             let path = format!("{}?labelSelector={selector}", collection(Kind::Pod, namespace));
             let list = expect(server.send(Method::GET, &path, "application/json", None).await);
-            let pods = list.items(&["items"]).iter().filter(|pod| !pod.is_deleting());
+            let unbound = what["unbound"] == true;
+            let pods = list
+                .items(&["items"])
+                .iter()
+                .filter(|pod| !pod.is_deleting() && !(unbound && !pod.text(&["spec", "nodeName"]).is_empty()));
             let phase = what["phase"].as_str();
             let pods = pods.filter(|pod| phase.is_none_or(|phase| pod.text(&["status", "phase"]) == phase));
             let count = what["count"].as_u64().map_or(usize::MAX, |count| usize::try_from(count).unwrap());
@@ -196,6 +203,17 @@ async fn to_pod(server: &Server<'_>, namespace: &str, pod: &Value, what: &Value)
             });
             server.send(Method::POST, &format!("{path}/eviction"), "application/json", Some(&eviction)).await
         }
+        "bind" => {
+            let node = match what["node"].as_str() {
+                Some(node) => node.to_owned(),
+                None => meant_for(pod).to_owned(),
+            };
+            let binding = json!({
+                "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod.name()},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+            });
+            server.send(Method::POST, &format!("{path}/binding"), "application/json", Some(&binding)).await
+        }
         "patch" => server.send(Method::PATCH, &path, STRATEGIC, Some(&what["with"])).await,
         "status" => {
             server.send(Method::PATCH, &format!("{path}/status"), STRATEGIC, Some(&what["with"])).await
@@ -215,6 +233,12 @@ async fn to_pod(server: &Server<'_>, namespace: &str, pod: &Value, what: &Value)
     };
     let refused = status >= 300;
     json!({"status": status, "message": if refused { answer["message"].clone() } else { Value::Null }})
+}
+
+/// The node at which a daemon pod is aimed.
+fn meant_for(pod: &Value) -> &str {
+    let required = ["spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
+    pod.at(&required)["nodeSelectorTerms"][0]["matchFields"][0]["values"][0].as_str().unwrap()
 }
 
 /// The server's time, from something it writes down.
@@ -342,8 +366,11 @@ impl Real {
 
     async fn clean(&self, script: &Script) {
         let server = Server::Real(&self.client);
-        for node in &script.nodes {
-            let path = format!("{}/{node}", collection(Kind::Node, ""));
+        for node in server.list(Kind::Node, "").await {
+            if !node.name().starts_with(&script.name) {
+                continue;
+            }
+            let path = format!("{}/{}", collection(Kind::Node, ""), node.name());
             server.send(Method::DELETE, &path, "application/json", None).await;
         }
         let path = format!("{}/{}", collection(Kind::Namespace, ""), script.name);

@@ -5,7 +5,7 @@ mod revisions;
 mod rolling;
 mod scaling;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use joiner_apiserver::selector::LabelSelector;
 use serde_json::{Value, json};
 
@@ -29,6 +29,11 @@ pub struct Deployments;
 impl Controller for Deployments {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    /// Longer than that of the sets: a rollout is judged by what its sets have done already.
+    fn patience(&self) -> SignedDuration {
+        SignedDuration::from_millis(20)
     }
 
     fn interested(&mut self, event: &Event, cache: &Cache, keys: &mut Vec<Key>) {

@@ -84,6 +84,7 @@ impl Rollout<'_> {
             Some(seconds) => self.judge_progress(&counts, seconds),
         }
 
+        self.pass_on_failure();
         let mut status = Map::new();
         put_nonzero(&mut status, "observedGeneration", self.deployment.generation());
         put_nonzero(&mut status, "replicas", replicas);
@@ -98,6 +99,19 @@ impl Rollout<'_> {
         }
         status.insert("conditions".to_owned(), self.conditions.clone().into());
         self.outcome.writes.extend(status_write(self.key, self.deployment, Value::Object(status)));
+    }
+
+    /// What keeps a set from making its pods keeps the Deployment from it too.
+    fn pass_on_failure(&mut self) {
+        let sets = self.new.iter().copied().chain(self.old());
+        let failure = sets.filter_map(|index| self.sets[index].object.condition("ReplicaFailure")).next().cloned();
+        match failure {
+            Some(failure) => {
+                let text = |field: &str| failure.text(&[field]).to_owned();
+                self.set("ReplicaFailure", &text("status"), &text("reason"), text("message"));
+            }
+            None => self.conditions.retain(|condition| condition["type"] != "ReplicaFailure"),
+        }
     }
 
     fn judge_progress(&mut self, counts: &Counts, seconds: i64) {
