@@ -93,17 +93,27 @@ fn scale(
         set_condition(&mut conditions, condition, now);
     };
     let target = scaler.at(&["spec", "scaleTargetRef"]);
-    let found = Kind::named(target.text(&["kind"]))
-        .and_then(|kind| cache.find(kind, &key.namespace, target.text(&["name"])).map(|object| (kind, object)));
+    let found = Kind::named(target.text(&["kind"])).and_then(|kind| {
+        cache.find(kind, &key.namespace, target.text(&["name"])).map(|object| (kind, object))
+    });
     let Some((kind, workload)) = found else {
-        let message = format!("the HPA controller was unable to get the target's current scale: {} \"{}\" not found", target.text(&["kind"]), target.text(&["name"]));
+        let message = format!(
+            "the HPA controller was unable to get the target's current scale: {} \"{}\" not found",
+            target.text(&["kind"]),
+            target.text(&["name"])
+        );
         set("AbleToScale", false, "FailedGetScale", message);
         status["conditions"] = conditions.into();
         outcome.writes.extend(status_write(key, scaler, status));
         return;
     };
     let present = workload.number(&["spec", "replicas"]).unwrap_or(1);
-    set("AbleToScale", true, "SucceededGetScale", "the HPA controller was able to get the target's current scale".to_owned());
+    set(
+        "AbleToScale",
+        true,
+        "SucceededGetScale",
+        "the HPA controller was able to get the target's current scale".to_owned(),
+    );
     let wanted = match (present, recommend(scaler, workload, present, cache, &key.namespace)) {
         (0, _) => {
             let message = "scaling is disabled since the replica count of the target is zero".to_owned();
@@ -225,7 +235,11 @@ fn bounded(scaler: &Value, present: i64, wanted: i64, memory: &mut Memory, now: 
         memory.recommended.pop_front();
     }
     let within = |window: SignedDuration| {
-        memory.recommended.iter().filter(move |(time, _)| now.duration_since(*time) <= window).map(|(_, size)| *size)
+        memory
+            .recommended
+            .iter()
+            .filter(move |(time, _)| now.duration_since(*time) <= window)
+            .map(|(_, size)| *size)
     };
     let highest = within(down).max().unwrap_or(wanted);
     let lowest = within(up).min().unwrap_or(wanted);

@@ -155,7 +155,8 @@ fn counted(
     if !disrupted.is_empty() {
         status["disruptedPods"] = disrupted.into();
     }
-    let (holds, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+    let (holds, reason) =
+        if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
     status["conditions"] = condition(budget, holds, reason, "", now);
     status
 }

@@ -75,7 +75,7 @@ impl Controller for NodeLifecycle {
             // A pod that comes to a lost node is not ready there.
             Kind::Pod if event.object.condition_is_true("Ready") && event.change != Change::Deleted => {
                 let node = Key::new(Kind::Node, "", event.object.text(&["spec", "nodeName"]));
-                if cache.get(&node).is_some_and(|node| trouble(node).is_some()) {
+                if cache.get(&node).is_some_and(|node| trouble(node) == Some(UNREACHABLE)) {
                     keys.push(node);
                 }
             }
@@ -96,7 +96,8 @@ impl Controller for NodeLifecycle {
             let list = if taints.is_empty() { Value::Null } else { taints.into() };
             outcome.writes.push(Write::merge(key.clone(), json!({"spec": {"taints": list}})));
         }
-        if trouble(node).is_some() {
+        // A kubelet that says itself that its node is not ready knows about its pods.
+        if trouble(node) == Some(UNREACHABLE) {
             for (pod_key, pod) in cache.pods_on(&key.name).filter(|(_, pod)| pod.condition_is_true("Ready")) {
                 outcome.writes.push(call_unready(pod_key, pod, now));
                 outcome.writes.push(crate::workloads::warning(
@@ -236,9 +237,9 @@ fn settle_no_schedule(node: &Value, taints: &mut Vec<Value>, now: Timestamp) {
     let conditions = node.items(&["status", "conditions"]);
     let mut wanted: Vec<&str> = Vec::new();
     for condition in conditions {
-        let taint = TAINTS.iter().find(|(kind, status, _)| {
-            condition["type"] == *kind && condition["status"] == *status
-        });
+        let taint = TAINTS
+            .iter()
+            .find(|(kind, status, _)| condition["type"] == *kind && condition["status"] == *status);
         wanted.extend(taint.map(|(_, _, key)| key));
     }
     if node.at(&["spec", "unschedulable"]) == true {

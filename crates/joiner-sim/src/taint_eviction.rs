@@ -118,9 +118,7 @@ mod tests {
     #[test]
     fn a_pod_stays_as_long_as_it_tolerates() {
         let taint = json!({"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"});
-        let pod = |tolerations: Value| {
-            json!({"metadata": {"creationTimestamp": "2025-01-01T00:00:00Z"}, "spec": {"tolerations": tolerations}})
-        };
+        let pod = |tolerations: Value| json!({"metadata": {"creationTimestamp": "2025-01-01T00:00:00Z"}, "spec": {"tolerations": tolerations}});
         let leaves = |tolerations: Value| leaves_at(&pod(tolerations), &[&taint]);
         assert_eq!(leaves(json!([])), Some(Timestamp::MIN));
         assert_eq!(leaves(json!([{"operator": "Exists"}])), None);

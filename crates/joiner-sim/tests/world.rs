@@ -136,7 +136,8 @@ async fn replicas_follow_usage() {
     assert_eq!(ready(&world), 6);
     pass(&mut world, 60).await;
     assert_eq!(ready(&world), 10, "the limit");
-    let idle = json!({"spec": {"template": {"metadata": {"annotations": {"kwok.x-k8s.io/usage-cpu": "10m"}}}}});
+    let idle =
+        json!({"spec": {"template": {"metadata": {"annotations": {"kwok.x-k8s.io/usage-cpu": "10m"}}}}});
     send(&world, Method::PATCH, "/apis/apps/v1/namespaces/default/deployments/web", &idle).await;
     pass(&mut world, 240).await;
     assert_eq!(ready(&world), 10, "five minutes pass before it shrinks");
@@ -171,7 +172,8 @@ async fn a_silent_node_is_given_up() {
     for name in ["a", "b"] {
         create(&world, Kind::Node, node(name, &json!({}))).await;
     }
-    create(&world, Kind::Pod, json!({"metadata": {"name": "p"}, "spec": spec(&json!({"nodeName": "a"}))})).await;
+    create(&world, Kind::Pod, json!({"metadata": {"name": "p"}, "spec": spec(&json!({"nodeName": "a"}))}))
+        .await;
     pass(&mut world, 5).await;
     assert_eq!(ready(&world), 1);
     let stopped = json!({"metadata": {"annotations": {"joiner.sh/kubelet": "stopped"}}});

@@ -49,7 +49,8 @@ impl Controller for Volumes {
                         claim.text(&["name"]),
                     ));
                 } else if event.change != Change::Deleted {
-                    let waiting = cache.all(Kind::PersistentVolumeClaim).filter(|(_, claim)| is_waiting(claim));
+                    let waiting =
+                        cache.all(Kind::PersistentVolumeClaim).filter(|(_, claim)| is_waiting(claim));
                     keys.extend(waiting.map(|(key, _)| key.clone()));
                 }
             }
@@ -65,13 +66,18 @@ impl Controller for Volumes {
         }
     }
 
-    fn reconcile(&mut self, key: &Key, cache: &Cache, now: Timestamp) -> Outcome {
+    fn reconcile(&mut self, key: &Key, cache: &Cache, _: Timestamp) -> Outcome {
         let Some(object) = cache.get(key) else { return Outcome::nothing() };
         match key.kind {
             Kind::PersistentVolumeClaim if object.is_deleting() => protection::claim(key, object, cache),
             Kind::PersistentVolumeClaim => claim(key, object, cache),
-            Kind::PersistentVolume if object.is_deleting() => protection::volume(key, object),
-            Kind::PersistentVolume => volume(key, object, cache, now),
+            Kind::PersistentVolume => {
+                let outcome = volume(key, object, cache);
+                match object.is_deleting() && outcome.writes.is_empty() {
+                    true => protection::volume(key, object),
+                    false => outcome,
+                }
+            }
             _ => Outcome::nothing(),
         }
     }
@@ -94,10 +100,14 @@ fn claim(key: &Key, claim: &Object, cache: &Cache) -> Outcome {
     let named = claim.text(&["spec", "volumeName"]);
     if claim.annotation(BOUND).is_some() {
         let found = cache.find(Kind::PersistentVolume, "", named);
-        let lost = found.is_none_or(|volume| volume.at(&["spec", "claimRef"]).is_object() && !refers_to(volume, key, claim));
+        let lost = found.is_none_or(|volume| {
+            volume.at(&["spec", "claimRef"]).is_object() && !refers_to(volume, key, claim)
+        });
         return match (lost, claim.text(&["status", "phase"]), found) {
             (true, "Lost", _) => Outcome::nothing(),
-            (true, ..) => Outcome::writes(vec![Write::merge_status(key.clone(), json!({"status": {"phase": "Lost"}}))]),
+            (true, ..) => {
+                Outcome::writes(vec![Write::merge_status(key.clone(), json!({"status": {"phase": "Lost"}}))])
+            }
             (false, "Bound", _) => Outcome::nothing(),
             (false, _, Some(volume)) => Outcome::writes(vec![bound_status(key, volume)]),
             (false, _, None) => Outcome::nothing(),
@@ -106,7 +116,9 @@ fn claim(key: &Key, claim: &Object, cache: &Cache) -> Outcome {
     if !named.is_empty() {
         // The user chose the volume.
         return match cache.find(Kind::PersistentVolume, "", named) {
-            Some(volume) if !volume.at(&["spec", "claimRef"]).is_object() || refers_to(volume, key, claim) => {
+            Some(volume)
+                if !volume.at(&["spec", "claimRef"]).is_object() || refers_to(volume, key, claim) =>
+            {
                 Outcome::writes(bind(key, claim, volume, false))
             }
             _ => Outcome::nothing(),
@@ -136,7 +148,8 @@ fn volumes(cache: &Cache) -> impl Iterator<Item = &Object> {
 
 /// A volume that says already for which claim it is.
 fn reserved_for<'a>(key: &Key, claim: &Value, cache: &'a Cache) -> Option<&'a Object> {
-    volumes(cache).find(|volume| volume.at(&["spec", "claimRef"]).is_object() && refers_to(volume, key, claim))
+    volumes(cache)
+        .find(|volume| volume.at(&["spec", "claimRef"]).is_object() && refers_to(volume, key, claim))
 }
 
 /// The smallest volume that nobody has and that gives the claim what it asks for.
@@ -206,11 +219,13 @@ fn bound_status(key: &Key, volume: &Value) -> Write {
 }
 
 /// A volume is available, bound, or released by a claim that is gone.
-fn volume(key: &Key, volume: &Object, cache: &Cache, _: Timestamp) -> Outcome {
+fn volume(key: &Key, volume: &Object, cache: &Cache) -> Outcome {
     let phase = volume.text(&["status", "phase"]);
     let set = |wanted: &str| match phase == wanted {
         true => Outcome::nothing(),
-        false => Outcome::writes(vec![Write::merge_status(key.clone(), json!({"status": {"phase": wanted}}))]),
+        false => {
+            Outcome::writes(vec![Write::merge_status(key.clone(), json!({"status": {"phase": wanted}}))])
+        }
     };
     let reference = volume.at(&["spec", "claimRef"]);
     if !reference.is_object() || reference.text(&["uid"]).is_empty() {
@@ -223,6 +238,9 @@ fn volume(key: &Key, volume: &Object, cache: &Cache, _: Timestamp) -> Outcome {
     }
     if volume.text(&["spec", "persistentVolumeReclaimPolicy"]) == "Delete" && provision::is_ours(volume) {
         let mut outcome = set("Released");
+        if volume.is_deleting() {
+            return outcome;
+        }
         outcome.writes.push(Write::delete(key.clone(), volume.uid()));
         return outcome;
     }

@@ -29,7 +29,8 @@ pub(super) fn volume_for(key: &Key, claim: &Object, class: &Value, cache: &Cache
     }
     let mut writes = Vec::new();
     if claim.annotation(PROVISIONER) != Some(provisioner) {
-        let patch = json!({"metadata": {"annotations": {PROVISIONER: provisioner, OLD_PROVISIONER: provisioner}}});
+        let patch =
+            json!({"metadata": {"annotations": {PROVISIONER: provisioner, OLD_PROVISIONER: provisioner}}});
         writes.push(Write::merge(key.clone(), patch));
     }
     let name = format!("pvc-{}", claim.uid());
@@ -84,5 +85,7 @@ fn reach(claim: &Value, class: &Value, cache: &Cache) -> Option<Value> {
     }
     let mut zones: Vec<&str> = cache.all(Kind::Node).filter_map(|(_, node)| node.label(ZONE)).collect();
     zones.sort_unstable();
-    zones.first().map(|zone| json!([{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]))
+    zones
+        .first()
+        .map(|zone| json!([{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]))
 }

@@ -85,7 +85,10 @@ impl Turn<'_> {
             .collect();
         match active.is_empty() {
             true => self.status.as_object_mut().and_then(|status| status.remove("active")),
-            false => self.status.as_object_mut().and_then(|status| status.insert("active".to_owned(), active.into())),
+            false => self
+                .status
+                .as_object_mut()
+                .and_then(|status| status.insert("active".to_owned(), active.into())),
         };
         let known = self.status.time(&["lastSuccessfulTime"]);
         let successes = self.jobs.iter().filter(|(_, job)| ended(job) == Some("Complete"));
@@ -98,7 +101,9 @@ impl Turn<'_> {
     }
 
     fn forget_old_jobs(&mut self) {
-        for (kind, field) in [("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")] {
+        for (kind, field) in
+            [("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")]
+        {
             let Some(limit) = self.cron.number(&["spec", field]) else { continue };
             let mut done: Vec<&(Key, &Object)> =
                 self.jobs.iter().filter(|(_, job)| ended(job) == Some(kind) && !job.is_deleting()).collect();
@@ -128,7 +133,8 @@ impl Turn<'_> {
             self.outcome.writes.push(warning(NAME, self.key, self.cron, "UnknownTimeZone", message));
             return;
         }
-        let last = self.status.time(&["lastScheduleTime"]).or_else(|| self.cron.created()).unwrap_or(self.now);
+        let last =
+            self.status.time(&["lastScheduleTime"]).or_else(|| self.cron.created()).unwrap_or(self.now);
         let mut earliest = last;
         let deadline = self.cron.number(&["spec", "startingDeadlineSeconds"]);
         if let Some(seconds) = deadline {
@@ -140,14 +146,18 @@ impl Turn<'_> {
         }
         let Some(due) = due else { return };
         let name = format!("{}-{}", self.key.name, due.as_second() / 60);
-        if self.jobs.iter().any(|(key, _)| *key.name == *name) || Some(due) == self.status.time(&["lastScheduleTime"]) {
+        if self.jobs.iter().any(|(key, _)| *key.name == *name)
+            || Some(due) == self.status.time(&["lastScheduleTime"])
+        {
             return;
         }
         let active: Vec<(Key, &Object)> =
             self.jobs.iter().filter(|(_, job)| ended(job).is_none()).cloned().collect();
         match self.cron.text(&["spec", "concurrencyPolicy"]) {
             "Forbid" if !active.is_empty() => {
-                let message = "Not starting job because prior execution is running and concurrency policy is Forbid".to_owned();
+                let message =
+                    "Not starting job because prior execution is running and concurrency policy is Forbid"
+                        .to_owned();
                 self.outcome.writes.push(note(NAME, self.key, self.cron, "JobAlreadyActive", message));
                 return;
             }
@@ -201,11 +211,7 @@ fn removal(key: &Key, job: &Value) -> Write {
 }
 
 /// The latest moment of the schedule after `from` and not after `now`, and the first one after `now`.
-fn moments(
-    schedule: &Schedule,
-    from: Timestamp,
-    now: Timestamp,
-) -> (Option<Timestamp>, Option<Timestamp>) {
+fn moments(schedule: &Schedule, from: Timestamp, now: Timestamp) -> (Option<Timestamp>, Option<Timestamp>) {
     let mut latest = None;
     let mut at = from;
     for _ in 0..MOST_MISSED {

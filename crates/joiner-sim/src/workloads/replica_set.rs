@@ -12,8 +12,8 @@ use super::{
 };
 use crate::cache::Cache;
 use crate::controller::{Controller, Outcome};
-use crate::event::Event;
 use crate::door::Refusal;
+use crate::event::Event;
 use crate::json::{put_nonzero, set_condition};
 use crate::object::{Fields, Key, Kind, Object};
 use crate::write::Write;

@@ -106,12 +106,16 @@ impl Names {
     }
 
     fn plain(&self, text: &str) -> String {
-        self.pods.iter().chain(&self.known).fold(text.to_owned(), |text, (random, plain)| text.replace(random, plain))
+        self.pods
+            .iter()
+            .chain(&self.known)
+            .fold(text.to_owned(), |text, (random, plain)| text.replace(random, plain))
     }
 }
 
 /// Labels with random values, and those that the API server and not a controller puts on pods.
-const LABELS_OF_THE_SERVER: [&str; 3] = ["controller-uid", "topology.kubernetes.io/", "pod-template-generation"];
+const LABELS_OF_THE_SERVER: [&str; 3] =
+    ["controller-uid", "topology.kubernetes.io/", "pod-template-generation"];
 
 fn pod(pod: &Value, names: &Names) -> Value {
     let generated = pod.text(&["metadata", "generateName"]);

@@ -76,9 +76,8 @@ fn holds(term: &Value, node: &Value) -> bool {
 fn matches(requirement: &Value, value: Option<&str>) -> bool {
     let values = requirement.items(&["values"]);
     let listed = value.is_some_and(|value| values.iter().any(|one| one == value));
-    let numbers = || -> Option<(i64, i64)> {
-        Some((value?.parse().ok()?, values.first()?.as_str()?.parse().ok()?))
-    };
+    let numbers =
+        || -> Option<(i64, i64)> { Some((value?.parse().ok()?, values.first()?.as_str()?.parse().ok()?)) };
     match requirement.text(&["operator"]) {
         "In" => listed,
         "NotIn" => !listed,
@@ -143,9 +142,7 @@ mod tests {
         let runs = |spec: Value| verdict(&set(spec), &zone).runs;
         assert!(runs(json!({"nodeSelector": {"zone": "a"}})));
         assert!(!runs(json!({"nodeSelector": {"zone": "b"}})));
-        let affinity = |expression: Value| {
-            json!({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}})
-        };
+        let affinity = |expression: Value| json!({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}});
         assert!(runs(affinity(json!({"key": "size", "operator": "Gt", "values": ["3"]}))));
         assert!(!runs(affinity(json!({"key": "size", "operator": "Lt", "values": ["3"]}))));
         assert!(runs(affinity(json!({"key": "gpu", "operator": "DoesNotExist"}))));

@@ -10,7 +10,9 @@ use joiner_apiserver::selector::LabelSelector;
 use serde_json::{Value, json};
 
 use super::history::{History, hash_of};
-use super::{availability, claim, name_from_prefix, note, owners_of, pod_from_template, status_write, warning};
+use super::{
+    availability, claim, name_from_prefix, note, owners_of, pod_from_template, status_write, warning,
+};
 use crate::cache::Cache;
 use crate::controller::{Controller, Outcome};
 use crate::event::{Change, Event};
@@ -57,16 +59,21 @@ impl Controller for DaemonSets {
             Kind::DaemonSet => keys.push(event.key.clone()),
             Kind::Pod => owners_of(event, Kind::DaemonSet, cache, keys),
             Kind::ControllerRevision => owners_of(event, Kind::DaemonSet, cache, keys),
-            // A node that needs a pod, or that has one which may not stay; anything else about it can wait.
+            // A node that may need a pod, or lose one; anything else about it can wait.
             Kind::Node if event.change != Change::Deleted => {
-                let here = |set: &Object| {
-                    cache
-                        .pods_on(&event.key.name)
-                        .any(|(_, pod)| pod.manager().is_some_and(|manager| manager.uid == set.uid()))
+                let relevant = |node: &Object| {
+                    json!([
+                        node.at(&["metadata", "labels"]),
+                        node.at(&["spec", "taints"]),
+                        node.at(&["spec", "unschedulable"])
+                    ])
                 };
+                if event.previous.as_ref().is_some_and(|before| relevant(before) == relevant(&event.object)) {
+                    return;
+                }
                 for (key, set) in cache.all(Kind::DaemonSet) {
                     let verdict = eligible::verdict(set, &event.object);
-                    if if here(set) { !verdict.stays } else { verdict.runs } {
+                    if verdict.runs || !verdict.stays {
                         keys.push(key.clone());
                     }
                 }
@@ -174,15 +181,23 @@ impl DaemonSets {
                 match pod.text(&["status", "phase"]) {
                     "Failed" => {
                         if self.may_replace(key, node.name(), now, outcome) {
-                            let message =
-                                format!("Found failed daemon pod {}/{} on node {}, will try to kill it", pod_key.namespace, pod_key.name, node.name());
+                            let message = format!(
+                                "Found failed daemon pod {}/{} on node {}, will try to kill it",
+                                pod_key.namespace,
+                                pod_key.name,
+                                node.name()
+                            );
                             outcome.writes.push(warning(NAME, key, set, "FailedDaemonPod", message));
                             delete.push((pod_key, pod));
                         }
                     }
                     "Succeeded" => {
-                        let message =
-                            format!("Found succeeded daemon pod {}/{} on node {}, will try to delete it", pod_key.namespace, pod_key.name, node.name());
+                        let message = format!(
+                            "Found succeeded daemon pod {}/{} on node {}, will try to delete it",
+                            pod_key.namespace,
+                            pod_key.name,
+                            node.name()
+                        );
                         outcome.writes.push(note(NAME, key, set, "SucceededDaemonPod", message));
                         delete.push((pod_key, pod));
                     }
@@ -295,4 +310,3 @@ fn status(
     put_nonzero(&mut status, "numberUnavailable", desired - available);
     status.into()
 }
-

@@ -104,7 +104,8 @@ impl Rollout<'_> {
     /// What keeps a set from making its pods keeps the Deployment from it too.
     fn pass_on_failure(&mut self) {
         let sets = self.new.iter().copied().chain(self.old());
-        let failure = sets.filter_map(|index| self.sets[index].object.condition("ReplicaFailure")).next().cloned();
+        let failure =
+            sets.filter_map(|index| self.sets[index].object.condition("ReplicaFailure")).next().cloned();
         match failure {
             Some(failure) => {
                 let text = |field: &str| failure.text(&[field]).to_owned();

@@ -100,9 +100,9 @@ fn release(key: &Key) -> Write {
 
 /// Pods of a job that is gone are held by nobody.
 fn orphans(key: &Key, cache: &Cache) -> Outcome {
-    let pods = cache.within(Kind::Pod, &key.namespace).filter(|(_, pod)| {
-        is_tracked(pod) && pod.label("batch.kubernetes.io/job-name") == Some(&key.name)
-    });
+    let pods = cache
+        .within(Kind::Pod, &key.namespace)
+        .filter(|(_, pod)| is_tracked(pod) && pod.label("batch.kubernetes.io/job-name") == Some(&key.name));
     Outcome::writes(pods.map(|(key, _)| release(key)).collect())
 }
 
@@ -167,7 +167,8 @@ impl<'a> Turn<'a> {
 
     fn finished_at(&self) -> Option<Timestamp> {
         let ended = |condition: &&Value| {
-            condition["status"] == "True" && (condition["type"] == "Complete" || condition["type"] == "Failed")
+            condition["status"] == "True"
+                && (condition["type"] == "Complete" || condition["type"] == "Failed")
         };
         self.conditions.iter().find(ended)?.time(&["lastTransitionTime"])
     }
@@ -213,7 +214,8 @@ impl<'a> Turn<'a> {
         };
         self.remember_failures(jobs, verdict.counted);
 
-        let mut terminating = self.pods.iter().filter(|(_, pod)| pod.is_deleting() && !super::is_finished(pod)).count();
+        let mut terminating =
+            self.pods.iter().filter(|(_, pod)| pod.is_deleting() && !super::is_finished(pod)).count();
         let mut active = self.active.clone();
         let completions = job.number(&["spec", "completions"]);
         let done = match completions {
@@ -231,7 +233,7 @@ impl<'a> Turn<'a> {
             self.set("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods");
             removed = self.remove(&active);
         } else if suspended {
-            removed = self.remove(&active);
+            removed = self.let_go(&active);
             if start.is_some() || !self.has("Suspended") {
                 self.suspend(true);
             }
@@ -251,9 +253,11 @@ impl<'a> Turn<'a> {
         let over = active.is_empty() && terminating == 0;
         let mut completion = None;
         if over && self.has("FailureTarget") && !self.has("Failed") {
-            let target = self.conditions.iter().find(|condition| condition["type"] == "FailureTarget").cloned();
+            let target =
+                self.conditions.iter().find(|condition| condition["type"] == "FailureTarget").cloned();
             if let Some(target) = target {
-                let (reason, message) = (target.text(&["reason"]).to_owned(), target.text(&["message"]).to_owned());
+                let (reason, message) =
+                    (target.text(&["reason"]).to_owned(), target.text(&["message"]).to_owned());
                 self.set("Failed", &reason, &message);
                 let reason = failure::known_reason(&reason);
                 self.outcome.writes.push(super::warning(NAME, self.key, job, reason, message));

@@ -37,7 +37,7 @@ impl Turn<'_> {
             let mut ranked = self.active.clone();
             ranked.sort_by_key(|(key, pod)| order(key, pod));
             ranked.truncate(surplus);
-            return (0, self.remove(&ranked));
+            return (0, self.let_go(&ranked));
         }
         // Pods on their way out keep their place while the job waits for their end.
         let held = match self.job.text(&["spec", "podReplacementPolicy"]) == "Failed" {
@@ -79,7 +79,10 @@ impl Turn<'_> {
     fn free_indexes(&self, done: &Indexes, count: usize) -> Vec<i64> {
         let taken: Vec<i64> = self.active.iter().filter_map(|(_, pod)| index_of(pod)).collect();
         let completions = self.job.number(&["spec", "completions"]).unwrap_or(0);
-        (0..completions).filter(|index| !done.contains(*index) && !taken.contains(index)).take(count).collect()
+        (0..completions)
+            .filter(|index| !done.contains(*index) && !taken.contains(index))
+            .take(count)
+            .collect()
     }
 
     fn create(&mut self, jobs: &mut Jobs, cache: &Cache, index: Option<i64>) {
@@ -104,6 +107,13 @@ impl Turn<'_> {
             "SuccessfulCreate",
             format!("Created pod: {name}"),
         ));
+    }
+
+    /// Deletes pods that are not to be counted as failed; says how many.
+    pub(super) fn let_go(&mut self, pods: &[(&Key, &Object)]) -> usize {
+        let tracked = pods.iter().filter(|(_, pod)| super::is_tracked(pod));
+        self.outcome.writes.extend(tracked.map(|(key, _)| super::release(key)));
+        self.remove(pods)
     }
 
     /// Deletes pods; says how many.

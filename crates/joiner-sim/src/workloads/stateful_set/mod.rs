@@ -284,7 +284,8 @@ impl<'a> Turn<'a> {
         let replicas = i64::try_from(pods.len()).unwrap_or(0);
         let mut current_revision = self.current.clone();
         let rolling = self.set.text(&["spec", "updateStrategy", "type"]) == "RollingUpdate";
-        if rolling && updated == replicas && ready == replicas {
+        let wanted = i64::try_from(self.wanted.len()).unwrap_or(0);
+        if rolling && updated == wanted && ready == wanted && replicas == wanted {
             current = updated;
             current_revision.clone_from(&self.update);
         }
