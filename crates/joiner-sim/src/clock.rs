@@ -1,0 +1,119 @@
+//! One clock for everything: the server, the controllers, and whoever else takes part.
+//!
+//! Time comes from tokio, so it runs as the runtime's time runs: really, or, in a runtime whose time is paused, in jumps to
+//! the next timer whenever nobody has anything to do. A factor makes it faster.
+//!
+//! The loop does each piece of work at the moment for which it was due, however late it gets to it: it *holds* the clock at that
+//! moment meanwhile. So what happens, and every time that is written down, is the same at any speed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use std::sync::Mutex;
+use tokio::time::Instant;
+
+/// The clock of a simulated cluster. Clones tell the same time.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    epoch: Timestamp,
+    begun: Instant,
+    factor: u32,
+    held: Mutex<Option<Timestamp>>,
+}
+
+impl Clock {
+    /// A clock that shows `epoch` now and goes `factor` times as fast as the runtime's time; 0 counts as 1.
+    pub fn new(epoch: Timestamp, factor: u32) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                epoch,
+                begun: Instant::now(),
+                factor: factor.max(1),
+                held: Mutex::new(None),
+            }),
+        }
+    }
+
+    /// The present moment.
+    pub fn now(&self) -> Timestamp {
+        self.held().unwrap_or_else(|| self.running())
+    }
+
+    /// Waits until the clock shows `time`, not counting that it may be held.
+    pub async fn sleep_until(&self, time: Timestamp) {
+        loop {
+            let left = time.duration_since(self.running());
+            if left <= SignedDuration::ZERO {
+                return;
+            }
+            let left = Duration::try_from(left).unwrap_or_default() / self.inner.factor;
+            // Shorter sleeps than this are not to be had, and a sleep of nothing would spin.
+            tokio::time::sleep(left.max(Duration::from_micros(100))).await;
+        }
+    }
+
+    /// Stops the clock at a moment, or lets it go on.
+    pub(crate) fn hold(&self, time: Option<Timestamp>) {
+        *self.inner.held.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = time;
+    }
+
+    /// What the clock would show if it were not held.
+    pub(crate) fn running(&self) -> Timestamp {
+        let elapsed = self.inner.begun.elapsed().saturating_mul(self.inner.factor);
+        let elapsed = SignedDuration::try_from(elapsed).unwrap_or(SignedDuration::MAX);
+        self.inner.epoch.saturating_add(elapsed).unwrap_or(Timestamp::MAX)
+    }
+
+    fn held(&self) -> Option<Timestamp> {
+        *self.inner.held.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl joiner_apiserver::clock::Clock for Clock {
+    fn now(&self) -> Timestamp {
+        Clock::now(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noon() -> Timestamp {
+        "2026-01-01T12:00:00Z".parse().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn paused_time_jumps_to_the_moment_waited_for() {
+        let clock = Clock::new(noon(), 1);
+        let tomorrow = noon() + SignedDuration::from_hours(24);
+        clock.sleep_until(tomorrow).await;
+        assert!(clock.now().duration_since(tomorrow) < SignedDuration::from_millis(2));
+        assert!(clock.now() >= tomorrow);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_factor_shortens_sleeps() {
+        let clock = Clock::new(noon(), 60);
+        let before = Instant::now();
+        clock.sleep_until(noon() + SignedDuration::from_mins(10)).await;
+        let slept = before.elapsed();
+        assert!(slept >= Duration::from_secs(10) && slept < Duration::from_millis(10_010), "{slept:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_held_clock_stands_still() {
+        let clock = Clock::new(noon(), 1);
+        clock.hold(Some(noon()));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(clock.now(), noon());
+        clock.hold(None);
+        assert_eq!(clock.now(), noon() + SignedDuration::from_secs(5));
+    }
+}

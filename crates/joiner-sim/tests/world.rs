@@ -1,0 +1,296 @@
+//! A cluster in virtual time: what takes minutes or days on a real one, and what a real one cannot be asked to do.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use jiff::{SignedDuration, Timestamp};
+use joiner_sim::kubelet::{Lifecycle, Span};
+use joiner_sim::object::{Fields, Kind};
+use joiner_sim::settings::Settings;
+use joiner_sim::world::World;
+use serde_json::{Value, json};
+
+fn start() -> Timestamp {
+    "2026-01-01T12:00:00Z".parse().unwrap()
+}
+
+fn world(lifecycle: Lifecycle) -> World {
+    World::new(Settings { seed: 3, start: start(), lifecycle, ..Settings::default() })
+}
+
+async fn send(world: &World, method: Method, path: &str, body: &Value) -> Value {
+    let content = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+    let request = Request::builder().method(method).uri(path).header("content-type", content);
+    let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
+    let answer = world.server().answer(request).await;
+    let status = answer.status();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    let answer: Value = serde_json::from_slice(&body).unwrap();
+    assert!(status.is_success(), "{path}: {answer}");
+    answer
+}
+
+async fn create(world: &World, kind: Kind, mut object: Value) -> Value {
+    object["apiVersion"] = kind.api_version().into();
+    object["kind"] = kind.name().into();
+    let root = if kind.group().is_empty() { "/api".to_owned() } else { format!("/apis/{}", kind.group()) };
+    let namespace = if kind.namespaced() { "/namespaces/default" } else { "" };
+    let path = format!("{root}/{}{namespace}/{}", kind.version(), kind.plural());
+    send(world, Method::POST, &path, &object).await
+}
+
+async fn pass(world: &mut World, seconds: i64) {
+    world.settle_for(SignedDuration::from_secs(seconds)).await;
+}
+
+fn deployment(replicas: i64, spec: &Value, annotations: &Value) -> Value {
+    json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}, "annotations": annotations}, "spec": spec},
+        },
+    })
+}
+
+fn spec(more: &Value) -> Value {
+    let mut spec = json!({"containers": [
+        {"name": "main", "image": "one", "resources": {"requests": {"cpu": "100m"}}},
+    ]});
+    for (key, value) in more.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    spec
+}
+
+fn node(name: &str, annotations: &Value) -> Value {
+    json!({"metadata": {
+        "name": name, "annotations": annotations,
+        "labels": {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "a"},
+    }})
+}
+
+fn pods(world: &World) -> Vec<&Value> {
+    world.cache().all(Kind::Pod).map(|(_, pod)| &**pod).collect()
+}
+
+fn ready(world: &World) -> usize {
+    pods(world).iter().filter(|pod| pod.condition_is_true("Ready")).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_makes_a_job_every_minute_and_keeps_three() {
+    let mut world = world(Lifecycle::fast());
+    create(&world, Kind::Node, node("n", &json!({}))).await;
+    let template = json!({"spec": spec(&json!({"nodeName": "n", "restartPolicy": "Never"}))});
+    let cron = json!({"metadata": {"name": "tick"}, "spec": {
+        "schedule": "*/5 * * * *", "jobTemplate": {"spec": {"template": template}},
+    }});
+    create(&world, Kind::CronJob, cron).await;
+    pass(&mut world, 3600 + 30).await;
+    let cron = world.cache().find(Kind::CronJob, "default", "tick").unwrap();
+    assert_eq!(cron.text(&["status", "lastScheduleTime"]), "2026-01-01T13:00:00Z");
+    assert_eq!(cron.text(&["status", "lastSuccessfulTime"]), "2026-01-01T13:00:00Z");
+    assert!(cron.items(&["status", "active"]).is_empty());
+    let jobs: Vec<&str> = world.cache().all(Kind::Job).map(|(key, _)| &*key.name).collect();
+    let minute = "2026-01-01T13:00:00Z".parse::<Timestamp>().unwrap().as_second() / 60;
+    assert_eq!(jobs, [10, 5, 0].map(|ago| format!("tick-{}", minute - ago)));
+    assert_eq!(pods(&world).len(), 3, "pods go with their jobs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cron_job_that_forbids_company_waits_for_its_job() {
+    let lifecycle = Lifecycle { job_duration: Span::seconds(150, 150), ..Lifecycle::fast() };
+    let mut world = world(lifecycle);
+    create(&world, Kind::Node, node("n", &json!({}))).await;
+    let template = json!({"spec": spec(&json!({"nodeName": "n", "restartPolicy": "Never"}))});
+    let cron = json!({"metadata": {"name": "tick"}, "spec": {
+        "schedule": "* * * * *", "concurrencyPolicy": "Forbid", "jobTemplate": {"spec": {"template": template}},
+    }});
+    create(&world, Kind::CronJob, cron).await;
+    pass(&mut world, 190).await;
+    assert_eq!(world.cache().all(Kind::Job).count(), 1, "the first runs from 12:01 to 12:03:30");
+    pass(&mut world, 60).await;
+    assert_eq!(world.cache().all(Kind::Job).count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_follow_usage() {
+    let mut world = world(Lifecycle::fast());
+    create(&world, Kind::Node, node("n", &json!({}))).await;
+    let usage = json!({"kwok.x-k8s.io/usage-cpu": "200m"});
+    create(&world, Kind::Deployment, deployment(2, &spec(&json!({"nodeName": "n"})), &usage)).await;
+    let scaler = json!({"metadata": {"name": "web"}, "spec": {
+        "minReplicas": 1, "maxReplicas": 10,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "metrics": [{"type": "Resource", "resource": {
+            "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50},
+        }}],
+    }});
+    pass(&mut world, 1).await;
+    create(&world, Kind::HorizontalPodAutoscaler, scaler).await;
+    pass(&mut world, 5).await;
+    // Four times as much as wanted; but at most four more, or twice as many, in fifteen seconds.
+    assert_eq!(ready(&world), 6);
+    pass(&mut world, 60).await;
+    assert_eq!(ready(&world), 10, "the limit");
+    let idle =
+        json!({"spec": {"template": {"metadata": {"annotations": {"kwok.x-k8s.io/usage-cpu": "10m"}}}}});
+    send(&world, Method::PATCH, "/apis/apps/v1/namespaces/default/deployments/web", &idle).await;
+    pass(&mut world, 240).await;
+    assert_eq!(ready(&world), 10, "five minutes pass before it shrinks");
+    pass(&mut world, 120).await;
+    assert_eq!(ready(&world), 2, "a fifth of the wanted usage");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_take_their_time_to_start_and_to_end() {
+    let mut world = world(Lifecycle { termination: Span::seconds(60, 60), ..Lifecycle::general() });
+    create(&world, Kind::Node, node("n", &json!({"joiner.sh/boot-time": "30s"}))).await;
+    let template = spec(&json!({"nodeName": "n", "terminationGracePeriodSeconds": 20}));
+    create(&world, Kind::Deployment, deployment(20, &template, &json!({}))).await;
+    pass(&mut world, 29).await;
+    assert_eq!((pods(&world).len(), ready(&world)), (20, 0), "nothing runs on a node that boots");
+    pass(&mut world, 5).await;
+    let some = ready(&world);
+    assert!(some > 0 && some < 20, "{some} of 20 after some seconds");
+    pass(&mut world, 10).await;
+    assert_eq!(ready(&world), 20);
+    let none = json!({"spec": {"replicas": 0}});
+    send(&world, Method::PATCH, "/apis/apps/v1/namespaces/default/deployments/web", &none).await;
+    pass(&mut world, 19).await;
+    assert_eq!(pods(&world).len(), 20, "all are still ending");
+    pass(&mut world, 2).await;
+    assert_eq!(pods(&world).len(), 0, "nobody gets more than its grace");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_is_given_up() {
+    let mut world = world(Lifecycle::fast());
+    for name in ["a", "b"] {
+        create(&world, Kind::Node, node(name, &json!({}))).await;
+    }
+    create(&world, Kind::Pod, json!({"metadata": {"name": "p"}, "spec": spec(&json!({"nodeName": "a"}))}))
+        .await;
+    pass(&mut world, 5).await;
+    assert_eq!(ready(&world), 1);
+    let stopped = json!({"metadata": {"annotations": {"joiner.sh/kubelet": "stopped"}}});
+    send(&world, Method::PATCH, "/api/v1/nodes/a", &stopped).await;
+    pass(&mut world, 49).await;
+    assert_eq!(ready(&world), 1);
+    pass(&mut world, 2).await;
+    let lost = world.cache().find(Kind::Node, "", "a").unwrap();
+    assert_eq!(lost.condition("Ready").unwrap()["status"], "Unknown");
+    let taints: Vec<String> = lost
+        .items(&["spec", "taints"])
+        .iter()
+        .map(|taint| format!("{}:{}", taint.text(&["key"]), taint.text(&["effect"])))
+        .collect();
+    let unreachable = "node.kubernetes.io/unreachable";
+    assert_eq!(taints, [format!("{unreachable}:NoSchedule"), format!("{unreachable}:NoExecute")]);
+    assert_eq!(ready(&world), 0);
+    pass(&mut world, 295).await;
+    assert!(!pods(&world)[0].is_deleting(), "five minutes are tolerated");
+    pass(&mut world, 10).await;
+    assert!(pods(&world)[0].is_deleting(), "but no kubelet is there to end it");
+    let back = json!({"metadata": {"annotations": {"joiner.sh/kubelet": null}}});
+    send(&world, Method::PATCH, "/api/v1/nodes/a", &back).await;
+    pass(&mut world, 5).await;
+    assert!(pods(&world).is_empty());
+    let back = world.cache().find(Kind::Node, "", "a").unwrap();
+    assert!(back.condition_is_true("Ready") && back.items(&["spec", "taints"]).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_made_where_the_consumer_will_be() {
+    let mut world = world(Lifecycle::fast());
+    create(&world, Kind::Node, node("n", &json!({}))).await;
+    let class = json!({
+        "metadata": {"name": "fast"}, "provisioner": "disk.example.com", "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    create(&world, Kind::StorageClass, class).await;
+    let claim = json!({"metadata": {"name": "data"}, "spec": {
+        "storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+    }});
+    create(&world, Kind::PersistentVolumeClaim, claim).await;
+    pass(&mut world, 5).await;
+    let claim = world.cache().find(Kind::PersistentVolumeClaim, "default", "data").unwrap();
+    assert_eq!(claim.text(&["status", "phase"]), "Pending");
+    let chosen = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n"}}});
+    let path = "/api/v1/namespaces/default/persistentvolumeclaims/data";
+    send(&world, Method::PATCH, path, &chosen).await;
+    pass(&mut world, 5).await;
+    let claim = world.cache().find(Kind::PersistentVolumeClaim, "default", "data").unwrap();
+    assert_eq!(claim.text(&["status", "phase"]), "Bound");
+    let (_, volume) = world.cache().all(Kind::PersistentVolume).next().unwrap();
+    let terms = volume.at(&["spec", "nodeAffinity", "required", "nodeSelectorTerms"]);
+    assert_eq!(terms[0]["matchExpressions"][0]["values"], json!(["a"]));
+    send(&world, Method::DELETE, path, &json!({})).await;
+    pass(&mut world, 5).await;
+    assert_eq!(world.cache().all(Kind::PersistentVolume).count(), 0, "its policy is Delete");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_goes_takes_everything_along() {
+    let mut world = world(Lifecycle::fast());
+    create(&world, Kind::Node, node("n", &json!({}))).await;
+    create(&world, Kind::Namespace, json!({"metadata": {"name": "shop"}})).await;
+    pass(&mut world, 1).await;
+    let mut web = deployment(5, &spec(&json!({"nodeName": "n"})), &json!({}));
+    web["apiVersion"] = "apps/v1".into();
+    web["kind"] = "Deployment".into();
+    send(&world, Method::POST, "/apis/apps/v1/namespaces/shop/deployments", &web).await;
+    pass(&mut world, 5).await;
+    assert_eq!(ready(&world), 5);
+    send(&world, Method::DELETE, "/api/v1/namespaces/shop", &json!({})).await;
+    pass(&mut world, 5).await;
+    assert!(world.cache().find(Kind::Namespace, "", "shop").is_none());
+    assert!(pods(&world).is_empty() && world.cache().all(Kind::ReplicaSet).next().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_tried_again() {
+    let mut world = world(Lifecycle::fast());
+    create(&world, Kind::Node, node("n", &json!({}))).await;
+    let template = spec(&json!({"nodeName": "n", "priorityClassName": "later"}));
+    create(&world, Kind::Deployment, deployment(2, &template, &json!({}))).await;
+    pass(&mut world, 10).await;
+    assert!(pods(&world).is_empty() && world.refusals() > 2);
+    let (_, set) = world.cache().all(Kind::ReplicaSet).next().unwrap();
+    let failure = set.condition("ReplicaFailure").unwrap();
+    assert_eq!(failure["reason"], "FailedCreate");
+    assert!(failure.text(&["message"]).contains("no PriorityClass with name later"), "{failure}");
+    let web = world.cache().find(Kind::Deployment, "default", "web").unwrap();
+    assert!(web.condition_is_true("ReplicaFailure"));
+    create(&world, Kind::PriorityClass, json!({"metadata": {"name": "later"}, "value": 5})).await;
+    pass(&mut world, 60).await;
+    assert_eq!(ready(&world), 2);
+    let (_, set) = world.cache().all(Kind::ReplicaSet).next().unwrap();
+    assert!(set.condition("ReplicaFailure").is_none());
+}
+
+/// `run` goes on until it is dropped, beside others on the same runtime.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_lives_beside_its_clients() {
+    let mut world = world(Lifecycle::fast());
+    let (server, clock) = (world.server().clone(), world.clock().clone());
+    let client = async {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
+        let request = Request::builder().method(Method::POST).uri("/api/v1/nodes");
+        let request = request.header("content-type", "application/json");
+        let request = request.body(Full::new(Bytes::from(node.to_string()))).unwrap();
+        assert_eq!(server.answer(request).await.status(), 201);
+        clock.sleep_until(start() + SignedDuration::from_secs(10)).await;
+        let request = Request::builder().uri("/api/v1/nodes/n").body(Full::new(Bytes::new())).unwrap();
+        let body = server.answer(request).await.into_body().collect().await.unwrap().to_bytes();
+        serde_json::from_slice::<Value>(&body).unwrap()
+    };
+    let node = tokio::select! {
+        () = world.run() => unreachable!(),
+        node = client => node,
+    };
+    assert!(node.condition_is_true("Ready"));
+    assert!(node.items(&["spec", "taints"]).is_empty());
+}
