@@ -1,0 +1,4 @@
+//! The scheduler against recorded answers of a real one, and against a real one.
+
+mod bed;
+mod golden;
