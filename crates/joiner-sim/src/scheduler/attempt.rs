@@ -10,7 +10,7 @@ use super::queue::{Rule, Rules};
 use super::reasons::{Reason, Refusals};
 use super::view::{ClassState, View};
 use super::volumes::{Objection, PodVolumes, Site};
-use super::{Attempt, MOST_STATES, Scheduler, Verdict};
+use super::{Attempt, COMPONENT, MOST_STATES, Scheduler, Verdict};
 use crate::object::{Key, Kind};
 use crate::write::{Note, PatchKind, Write};
 
@@ -19,7 +19,6 @@ const FEWEST_FEASIBLE: usize = 100;
 const LEAST_PERCENTAGE: usize = 5;
 /// Binding of volumes may take so long.
 const VOLUME_PATIENCE: SignedDuration = SignedDuration::from_mins(10);
-const COMPONENT: &str = "default-scheduler";
 /// Entries for people hold so many bytes.
 const LONGEST_NOTE: usize = 1024;
 
@@ -243,7 +242,7 @@ impl Scheduler {
         self.place(pod, node, live);
         if started.is_empty() {
             self.nominate(pod, None);
-            return self.bind_writes(pod, &name);
+            return vec![self.bind_write(pod, &name)];
         }
         self.awaiting_volumes.insert(pod, now.checked_add(VOLUME_PATIENCE).unwrap_or(now));
         let mut writes = vec![Write::merge_status(key, json!({"status": {"nominatedNodeName": *name}}))];
@@ -251,13 +250,9 @@ impl Scheduler {
         writes
     }
 
-    fn bind_writes(&self, pod: PodId, node: &str) -> Vec<Write> {
+    fn bind_write(&self, pod: PodId, node: &str) -> Write {
         let row = self.pods.row(pod);
-        let message = format!("Successfully assigned {}/{} to {node}", row.key.namespace, row.key.name);
-        vec![
-            Write::Bind { pod: row.key.clone(), uid: row.uid.clone(), node: node.to_owned() },
-            self.note(pod, false, "Scheduled", message),
-        ]
+        Write::Bind { pod: row.key.clone(), uid: row.uid.clone(), node: node.to_owned() }
     }
 
     /// Binds pods whose volumes are bound, and gives up on those that took too long.
@@ -271,7 +266,7 @@ impl Scheduler {
                 Some(true) => {
                     self.awaiting_volumes.remove(&pod);
                     self.nominate(pod, None);
-                    writes.extend(self.bind_writes(pod, &name));
+                    writes.push(self.bind_write(pod, &name));
                 }
                 Some(false) if now < patience => {}
                 _ => self.give_up(pod, now),
@@ -381,7 +376,8 @@ impl Scheduler {
         vec![self.note(pod, true, "FailedScheduling", truncated(message)), status_patch(key, status)]
     }
 
-    fn note(&self, pod: PodId, warning: bool, reason: &'static str, message: String) -> Write {
+    /// An entry for people about a pod.
+    pub(super) fn note(&self, pod: PodId, warning: bool, reason: &'static str, message: String) -> Write {
         let row = self.pods.row(pod);
         Write::Event(Note {
             about: row.key.clone(),

@@ -185,9 +185,14 @@ impl Scheduler {
                 }
                 if bound.is_some() {
                     self.awaiting_volumes.remove(&id);
-                    let came = self.queue.has(id) || known.is_none();
+                    let ours = self.queue.has(id);
                     self.queue.remove(id);
-                    if came {
+                    if ours && assumed == Some(node) {
+                        let (key, name) = (&self.pods.row(id).key, &self.nodes.rows[node as usize].name);
+                        let text = format!("Successfully assigned {}/{} to {name}", key.namespace, key.name);
+                        self.notes.push(self.note(id, false, "Scheduled", text));
+                    }
+                    if ours || known.is_none() {
                         self.stir_by_coming(id, now);
                     }
                 }

@@ -2,9 +2,9 @@
 //!
 //! # How it works
 //!
-//! [`Scheduler::observe`] takes in every change of the cluster and keeps a lowered view of it: labels, amounts and terms as small integers,
-//! pods alike in classes, room per node and counts per selector that follow pod by pod. [`Scheduler::step`] makes one attempt: the next
-//! pod of the [queue](queue) is held against the nodes, and the answer is a list of writes. Nothing here does I/O, asks a clock or rolls dice.
+//! As a [`Participant`] it is told of every change of the cluster and keeps a lowered view of it: labels, amounts and terms as small integers,
+//! pods alike in classes, room per node and counts per selector that follow pod by pod. A step is one attempt: the next
+//! pod of the queue is held against the nodes, and the answer is a list of writes. Nothing here does I/O, asks a clock or rolls dice.
 //! Where kube-scheduler lets chance or a race decide (nodes of equal score, equally good nodes to preempt on, where the search begins), the first in node
 //! order wins.
 //!
@@ -40,6 +40,7 @@ use hashbrown::HashMap;
 use jiff::Timestamp;
 use joiner_core::model::{FixedState, Names, fixed_state};
 
+use crate::controller::Participant;
 use crate::event::Event;
 use crate::object::Key;
 use crate::write::Write;
@@ -55,6 +56,9 @@ use workloads::Workloads;
 
 /// States of classes that are kept at most; those not used for the longest time go first.
 const MOST_STATES: usize = 2048;
+
+/// Who speaks in entries for people.
+const COMPONENT: &str = "default-scheduler";
 
 /// How a scheduler is set up.
 #[derive(Debug, Clone)]
@@ -118,6 +122,8 @@ pub struct Scheduler {
     /// Pods whose volumes are being bound, with the time at which that has taken too long.
     awaiting_volumes: BTreeMap<PodId, Timestamp>,
     inbox: Vec<Event>,
+    /// Entries for people about what has come true since the last step.
+    notes: Vec<Write>,
     next_start: usize,
     attempts: u64,
     /// The time of the last step.
@@ -141,6 +147,7 @@ impl Scheduler {
             states: HashMap::with_hasher(fixed_state()),
             awaiting_volumes: BTreeMap::new(),
             inbox: Vec::new(),
+            notes: Vec::new(),
             next_start: 0,
             attempts: 0,
             now: Timestamp::UNIX_EPOCH,
@@ -148,57 +155,9 @@ impl Scheduler {
         }
     }
 
-    /// The name under which it writes.
-    pub fn name(&self) -> &'static str {
-        "default-scheduler"
-    }
-
-    /// Takes in a change. What it means is worked out at the next step, which knows the time.
-    pub fn observe(&mut self, event: &Event) {
-        self.inbox.push(event.clone());
-    }
-
-    /// One attempt at `now`, and what to write because of it. An empty answer means that there is nothing to do at this moment.
-    pub fn step(&mut self, now: Timestamp) -> Vec<Write> {
-        self.last = None;
-        self.now = now;
-        for event in std::mem::take(&mut self.inbox) {
-            self.take_in(&event, now);
-        }
-        let writes = self.bind_awaiting(now);
-        if !writes.is_empty() {
-            return writes;
-        }
-        while let Some(pod) = self.queue.pop(now) {
-            let writes = self.attempt(pod, now);
-            // An attempt that ends as the one before it changes nothing: the next pod, please.
-            if !writes.is_empty() {
-                return writes;
-            }
-        }
-        Vec::new()
-    }
-
-    /// A write of the last step was refused: the pod it was about comes again.
-    pub fn refused(&mut self, write: &Write, _code: u16, _message: &str) {
-        let Write::Bind { pod, .. } = write else { return };
-        if let Some(id) = self.pods.find(pod) {
-            self.give_up(id, self.now);
-        }
-    }
-
-    /// When it wants a step even if no event comes.
-    pub fn wakes_at(&self) -> Option<Timestamp> {
-        let volumes = self.awaiting_volumes.values().min().copied();
-        match (self.queue.wakes_at(), volumes) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
-    }
-
-    /// Whether a step would find a pod to look at.
+    /// Whether a step would find something to do.
     pub fn is_ready(&self) -> bool {
-        !self.inbox.is_empty() || self.queue.is_ready()
+        !self.inbox.is_empty() || !self.notes.is_empty() || self.queue.is_ready()
     }
 
     /// What the last step did.
@@ -209,5 +168,51 @@ impl Scheduler {
     /// How many pods it knows, finished ones left out.
     pub fn pod_count(&self) -> usize {
         self.pods.len()
+    }
+}
+
+impl Participant for Scheduler {
+    fn name(&self) -> &'static str {
+        COMPONENT
+    }
+
+    /// What a change means is worked out at the next step, which knows the time.
+    fn observe(&mut self, event: &Event) {
+        self.inbox.push(event.clone());
+    }
+
+    fn step(&mut self, now: Timestamp) -> Vec<Write> {
+        self.last = None;
+        self.now = now;
+        for event in std::mem::take(&mut self.inbox) {
+            self.take_in(&event, now);
+        }
+        let mut writes = std::mem::take(&mut self.notes);
+        writes.extend(self.bind_awaiting(now));
+        while writes.is_empty()
+            && let Some(pod) = self.queue.pop(now)
+        {
+            // An attempt that ends as the one before it changes nothing: the next pod, please.
+            writes = self.attempt(pod, now);
+        }
+        writes
+    }
+
+    fn refused(&mut self, write: &Write, _code: u16, _message: &str) {
+        let Write::Bind { pod, .. } = write else { return };
+        if let Some(id) = self.pods.find(pod) {
+            self.give_up(id, self.now);
+        }
+    }
+
+    fn wakes_at(&self) -> Option<Timestamp> {
+        if self.is_ready() {
+            return Some(Timestamp::MIN);
+        }
+        let volumes = self.awaiting_volumes.values().min().copied();
+        match (self.queue.wakes_at(), volumes) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 }

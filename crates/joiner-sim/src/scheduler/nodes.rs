@@ -44,8 +44,8 @@ pub(crate) struct NodeRow {
     pub pods: Vec<PodId>,
     /// Host ports in use, one entry per pod and port.
     pub ports: Vec<Port>,
-    /// Images that are there, with their sizes.
-    pub images: Vec<(Box<str>, i64)>,
+    /// Images that are there, with their sizes as the node says.
+    images: Vec<(Box<str>, i64)>,
     /// Pods that preempted others here and wait for them to go.
     pub nominated: Vec<PodId>,
     zone: Box<str>,
@@ -76,8 +76,8 @@ pub(crate) struct Nodes {
     pub columns: Vec<Column>,
     /// Grows whenever a node comes, goes, or changes labels or taints.
     pub epoch: u64,
-    /// Per image, on how many nodes it is.
-    pub image_spread: HashMap<Box<str>, i64, FixedState>,
+    /// Per image its size, as the first node that had it says, and on how many nodes it is.
+    images: HashMap<Box<str>, (i64, i64), FixedState>,
     order: Order,
     listed: Vec<NodeId>,
     listed_at: Option<u64>,
@@ -90,7 +90,7 @@ impl Default for Nodes {
             by_name: HashMap::with_hasher(fixed_state()),
             columns: Vec::new(),
             epoch: 1,
-            image_spread: HashMap::with_hasher(fixed_state()),
+            images: HashMap::with_hasher(fixed_state()),
             order: Order::default(),
             listed: Vec::new(),
             listed_at: None,
@@ -200,6 +200,11 @@ impl Nodes {
         }
     }
 
+    /// How many nodes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.order.zones.iter().map(|(_, nodes)| nodes.len()).sum()
+    }
+
     /// The nodes in the order in which they are looked at.
     pub(crate) fn list(&mut self) -> &[NodeId] {
         if self.listed_at != Some(self.epoch) {
@@ -209,18 +214,33 @@ impl Nodes {
         &self.listed
     }
 
+    /// The size of an image and the share of nodes that have it, if the node does.
+    pub(crate) fn image_on(&self, node: NodeId, image: &str) -> Option<(i64, i64)> {
+        let row = &self.rows[node as usize];
+        row.images.binary_search_by(|(name, _)| (**name).cmp(image)).ok()?;
+        self.images.get(image).copied()
+    }
+
+    /// Whether a node has any image.
+    pub(crate) fn has_images(&self, node: NodeId) -> bool {
+        !self.rows[node as usize].images.is_empty()
+    }
+
     fn set_images(&mut self, id: NodeId, images: Vec<(Box<str>, i64)>) {
         let row = &mut self.rows[id as usize];
         if row.images == images {
             return;
         }
         for (image, _) in std::mem::replace(&mut row.images, images) {
-            if let Some(count) = self.image_spread.get_mut(&image) {
+            if let Some((_, count)) = self.images.get_mut(&image) {
                 *count -= 1;
+                if *count == 0 {
+                    self.images.remove(&image);
+                }
             }
         }
-        for (image, _) in &row.images {
-            *self.image_spread.entry(image.clone()).or_insert(0) += 1;
+        for (image, size) in &row.images {
+            self.images.entry(image.clone()).or_insert((*size, 0)).1 += 1;
         }
     }
 }
@@ -300,6 +320,20 @@ mod tests {
         assert_eq!(shown(&mut nodes), "bcd");
         nodes.update(&mut names, &json!({"metadata": {"name": "a"}}));
         assert_eq!(shown(&mut nodes), "bcad");
+    }
+
+    #[test]
+    fn an_image_is_as_large_as_the_first_node_says() {
+        let (mut nodes, mut names) = (Nodes::default(), Names::default());
+        let node = |name: &str, size: i64| {
+            let images = json!([{"names": ["x:1", "x:2"], "sizeBytes": size}]);
+            json!({"metadata": {"name": name}, "status": {"images": images}})
+        };
+        nodes.update(&mut names, &node("a", 5));
+        nodes.update(&mut names, &node("b", 7));
+        assert_eq!((nodes.image_on(1, "x:1"), nodes.image_on(1, "x:3")), (Some((5, 2)), None));
+        nodes.remove("a");
+        assert_eq!((nodes.image_on(0, "x:1"), nodes.image_on(1, "x:1")), (None, Some((5, 1))));
     }
 
     #[test]

@@ -89,16 +89,14 @@ impl View<'_> {
 
     /// Images that are there already are a gain, the larger and the more common the greater.
     fn images(&self, node: NodeId) -> i64 {
-        let row = &self.nodes.rows[node as usize];
-        if row.images.is_empty() {
+        if !self.nodes.has_images(node) {
             return 0;
         }
-        let all = self.nodes.rows.iter().filter(|row| row.present).count() as f64;
+        let all = self.nodes.len() as f64;
         let mut sum = 0;
         for image in &self.class.images {
-            if let Ok(at) = row.images.binary_search_by(|(name, _)| name.cmp(image)) {
-                let spread = self.nodes.image_spread.get(image).copied().unwrap_or(0) as f64 / all;
-                sum += (row.images[at].1 as f64 * spread) as i64;
+            if let Some((size, holders)) = self.nodes.image_on(node, image) {
+                sum += (size as f64 * (holders as f64 / all)) as i64;
             }
         }
         let (low, high) = (IMAGE_THRESHOLDS.0, IMAGE_THRESHOLDS.1 * self.class.images.len() as i64);

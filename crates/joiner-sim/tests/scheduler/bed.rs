@@ -10,9 +10,10 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
 use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
+use joiner_sim::controller::Participant;
 use joiner_sim::event::{Change, Event};
 use joiner_sim::object::{Fields, Key, Kind, Object};
-use joiner_sim::scheduler::{Scheduler, Settings};
+use joiner_sim::scheduler::{Scheduler, Settings, Verdict};
 use joiner_sim::write::{PatchKind, Write};
 use joiner_testbed::client::Client;
 use serde_json::{Value, json};
@@ -128,8 +129,14 @@ impl Bed {
 
     /// Tells the scheduler what changed on the server since last time.
     pub async fn sync(&mut self) -> Result<()> {
-        let mut present: BTreeMap<Key, Object> = BTreeMap::new();
-        for kind in KINDS {
+        self.sync_only(&KINDS).await
+    }
+
+    /// The same, where only objects of some kinds can have changed.
+    pub async fn sync_only(&mut self, kinds: &[Kind]) -> Result<()> {
+        let mut present = self.known.clone();
+        present.retain(|key, _| !kinds.contains(&key.kind));
+        for kind in kinds.iter().copied() {
             let list = self.server.must("GET", &collection(kind, ""), None).await?;
             for object in list.items(&["items"]) {
                 present.insert(Key::of(kind, object), Arc::new(object.clone()));
@@ -178,6 +185,22 @@ impl Bed {
             }
         }
         bail!("the scheduler does not come to rest")
+    }
+
+    /// What the scheduler would do with a new pod that nobody has looked at yet. Nothing is written.
+    pub fn ask(&mut self, key: &Key, pod: Value) -> Option<Verdict> {
+        let mut present = self.known.clone();
+        present.insert(key.clone(), Arc::new(pod));
+        self.show(present);
+        for _ in 0..20 {
+            let writes = self.scheduler.step(now());
+            match self.scheduler.last() {
+                Some(attempt) if attempt.pod == *key => return Some(attempt.verdict.clone()),
+                _ if writes.is_empty() => break,
+                _ => {}
+            }
+        }
+        None
     }
 
     /// Sends a write.
