@@ -4,6 +4,7 @@
 //! * `compare` runs joiner and the original scheduler on those inputs and prints one table.
 //! * `control-plane` builds a real Kubernetes control plane, starts it on this machine and ends it.
 //! * `openapi-facts` packs the facts about built-in fields for the embedded API server.
+//! * `scheduler-check` holds the simulated cluster's scheduler against kube-scheduler on many generated clusters.
 //! * `tidy` checks the rules of the code base that the compiler cannot check.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool for developers")]
@@ -12,6 +13,7 @@ mod compare;
 mod control_plane;
 mod inputs;
 mod openapi_facts;
+mod scheduler_check;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -37,6 +39,8 @@ enum Chore {
     ControlPlane(control_plane::Args),
     /// Pack facts about the fields of built-in kinds, from the published OpenAPI of Kubernetes
     OpenapiFacts(openapi_facts::Args),
+    /// Compare the simulated cluster's scheduler with kube-scheduler on generated clusters
+    SchedulerCheck(scheduler_check::Args),
     /// Check the rules of the code base that the compiler cannot check
     Tidy,
 }
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         Chore::Compare(args) => compare::run(&args, &root()),
         Chore::ControlPlane(args) => control_plane::run(&args),
         Chore::OpenapiFacts(args) => openapi_facts::run(&args, &root()),
+        Chore::SchedulerCheck(args) => scheduler_check::run(&args, &root()),
         Chore::Tidy => tidy::run(&root()),
     };
     match outcome {

@@ -5,6 +5,7 @@
 
 use hashbrown::HashMap;
 
+use crate::filter::label_ok;
 use crate::model::ids::{KeyId, ReqId, RqId, TaintsId, TolerationsId, ValueId};
 use crate::model::intern::Layered;
 use crate::model::vocabulary::ReqSet;
@@ -188,10 +189,7 @@ impl<'s> Algebra<'s> {
     pub fn labels_refusal(&self, labels: ReqId, ask: ReqId) -> Option<KeyId> {
         self.items(ask).iter().find_map(|(key, asked)| {
             let asked = self.requirement(*asked);
-            let ok = match self.single(labels, *key) {
-                Some(value) => asked.allows(self.names(), *key, value),
-                None => asked.may_be_absent,
-            };
+            let ok = label_ok(self.names(), *key, asked, self.single(labels, *key));
             (!ok).then_some(*key)
         })
     }

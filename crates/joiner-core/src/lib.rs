@@ -10,6 +10,7 @@
 //!   flat vectors. Label keys and values are interned, requirement sets, taints and tolerations are hash-consed, pods that are
 //!   alike to a scheduler share a class.
 //! * [`algebra`]: requirement sets at run time. Equal sets share an id, so "narrow this machine by that pod" is a table look-up.
+//! * [`filter`]: the rules of one pod on one node, shared with the scheduler of the simulated cluster.
 //! * [`pack`]: the scratch state with its undo log, topology counts, and the strategies that place pods.
 //! * [`bound`]: the price no packing can beat.
 //! * [`explain`]: the cold path from a refusal to a sentence.
@@ -32,6 +33,7 @@ pub mod algebra;
 pub mod bound;
 pub mod decide;
 pub mod explain;
+pub mod filter;
 pub mod model;
 pub mod offer_set;
 pub mod pack;

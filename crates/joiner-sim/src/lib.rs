@@ -29,6 +29,7 @@ pub mod object;
 pub mod pod_gc;
 mod queue;
 mod recorder;
+pub mod scheduler;
 pub mod settings;
 pub mod taint_eviction;
 pub mod volumes;

@@ -351,7 +351,7 @@ fn preferred_terms(terms: Option<&[WeightedPodAffinityTerm]>, path: &str) -> Res
     Ok(out.into_iter().map(|(_, term)| term).collect())
 }
 
-fn tolerations(spec: &PodSpec) -> Result<Vec<Toleration>, Finding> {
+pub(crate) fn tolerations(spec: &PodSpec) -> Result<Vec<Toleration>, Finding> {
     let mut out = Vec::new();
     for (at, toleration) in spec.tolerations.iter().flatten().enumerate() {
         let effect = match toleration.effect.as_deref() {
@@ -392,7 +392,7 @@ fn toleration_operator(text: Option<&str>) -> Option<TolerationOperator> {
     })
 }
 
-fn ports(spec: &PodSpec) -> Result<Vec<Port>, Finding> {
+pub(crate) fn ports(spec: &PodSpec) -> Result<Vec<Port>, Finding> {
     let host_network = spec.host_network == Some(true);
     let sidecars = spec.init_containers.iter().flatten().filter(|container| is_sidecar(container));
     let mut out = Vec::new();

@@ -43,6 +43,7 @@ mod lower;
 mod node_digest;
 mod nodes;
 mod overlays;
+pub mod parts;
 mod pods;
 mod pools;
 mod problem;

@@ -101,7 +101,7 @@ fn filled(text: Option<&str>) -> Option<Box<str>> {
     text.filter(|text| !text.is_empty()).map(Into::into)
 }
 
-fn amounts(
+pub(crate) fn amounts(
     list: Option<&BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>,
     path: &str,
 ) -> Result<Amounts, Finding> {

@@ -48,7 +48,10 @@ pub fn max_into(a: &mut ResVec, b: &[i64]) {
 /// Whether a request fits a room: a lane with a request of zero (or less) needs nothing.
 #[inline]
 pub fn fits(request: &[i64], room: &[i64]) -> bool {
-    request.iter().enumerate().all(|(lane, want)| *want <= 0 || *want <= room.get(lane).copied().unwrap_or(0))
+    request
+        .iter()
+        .enumerate()
+        .all(|(lane, want)| crate::filter::lane_fits(*want, room.get(lane).copied().unwrap_or(0)))
 }
 
 /// The amount in a lane.

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{Attempt, HostVerdict, Query, Settled, Verdict, Want, alternatives};
+use crate::filter;
 use crate::model::ids::*;
 use crate::model::resources::sum;
 use crate::offer_set;
@@ -142,7 +143,7 @@ impl Scratch<'_> {
         let row = &self.machines[machine.at()];
         let pool = row.pool;
         if !self.algebra.tolerates(snapshot.pools[pool.at()].taints, class.tolerations, rung.spare_preferred)
-            || class.ports.iter().any(|port| row.ports.iter().any(|other| port.clashes(other)))
+            || !filter::ports_free(&class.ports, row.ports.iter())
         {
             return Verdict::Never;
         }

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{HostVerdict, Query, Want};
+use crate::filter;
 use crate::model::PodClass;
 use crate::model::ids::*;
 use crate::model::resources::fits;
@@ -96,13 +97,10 @@ impl Scratch<'_> {
         let class = &self.snapshot.classes[want.class.at()];
         let (row, load) = (&self.snapshot.nodes[node.at()], &self.on_node[node.at()]);
         if !fits(&class.requests, &self.room[node.at()])
-            || class.ports.iter().any(|port| {
-                row.ports
-                    .iter()
-                    .chain(&load.ports)
-                    .chain(&*self.daemon_ports[node.at()])
-                    .any(|other| port.clashes(other))
-            })
+            || !filter::ports_free(
+                &class.ports,
+                row.ports.iter().chain(&load.ports).chain(&*self.daemon_ports[node.at()]),
+            )
         {
             return HostVerdict::Never;
         }
@@ -129,7 +127,7 @@ impl Scratch<'_> {
                     used.push(volume.volume);
                 }
             }
-            used.len() == before || used.len() <= *limit as usize
+            filter::volumes_ok(before, used.len() - before, *limit)
         })
     }
 }

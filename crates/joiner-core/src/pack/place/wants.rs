@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::{HostVerdict, Kind, Own, Query, Want, WantKey};
 use crate::algebra::MachineValue;
+use crate::filter;
 use crate::model::ids::*;
 use crate::model::{GroupSpec, PodClass, Rung};
 use crate::pack::finder::FinderKey;
@@ -119,11 +120,8 @@ impl Scratch<'_> {
             .iter()
             .map(|own| match &own.kind {
                 Kind::Spread { min_domains, domains, .. } if !own.by_host => {
-                    if (domains.len() as i64) < *min_domains {
-                        0
-                    } else {
-                        domains.iter().map(|v| i64::from(self.groups.count(own.group, *v))).min().unwrap_or(0)
-                    }
+                    let least = domains.iter().map(|v| i64::from(self.groups.count(own.group, *v))).min();
+                    filter::spread_floor(least, domains.len(), *min_domains)
                 }
                 _ => 0,
             })
@@ -137,20 +135,21 @@ impl Scratch<'_> {
             if own.by_host || own.key != key {
                 continue;
             }
-            let count = self.groups.count(own.group, value);
+            let count = i64::from(self.groups.count(own.group, value));
             let ok = match &own.kind {
                 Kind::Spread { max_skew, .. } => {
-                    i64::from(count) + i64::from(own.counts_itself) - minimum <= *max_skew
+                    filter::spread_ok(count, own.counts_itself, *minimum, *max_skew)
                 }
-                Kind::Affinity => count > 0 || self.may_be_first(own),
-                Kind::AntiAffinity => count == 0,
+                Kind::Affinity => filter::affinity_ok(count, || self.may_be_first(own)),
+                Kind::AntiAffinity => filter::anti_affinity_ok(count),
             };
             if !ok {
                 return false;
             }
         }
         want.selected.inverse.iter().all(|group| {
-            self.snapshot.group(*group).key() != key || self.groups.owner_count(*group, value) == 0
+            self.snapshot.group(*group).key() != key
+                || filter::anti_affinity_ok(i64::from(self.groups.owner_count(*group, value)))
         })
     }
 
@@ -162,27 +161,27 @@ impl Scratch<'_> {
     pub(super) fn host_verdict(&self, want: &Want, host: Host) -> HostVerdict {
         let mut verdict = HostVerdict::Ok;
         for own in want.own.iter().filter(|own| own.by_host) {
-            let count = self.groups.host_count(own.group, host);
+            let count = i64::from(self.groups.host_count(own.group, host));
             match &own.kind {
                 Kind::Spread { max_skew, .. } => {
-                    if i64::from(count) + i64::from(own.counts_itself) > *max_skew {
+                    if !filter::spread_ok(count, own.counts_itself, 0, *max_skew) {
                         return HostVerdict::Never;
                     }
                 }
                 Kind::AntiAffinity => {
-                    if count > 0 {
+                    if !filter::anti_affinity_ok(count) {
                         return HostVerdict::Never;
                     }
                 }
                 Kind::Affinity => {
-                    if count == 0 && !self.may_be_first(own) {
+                    if !filter::affinity_ok(count, || self.may_be_first(own)) {
                         verdict = HostVerdict::NotNow;
                     }
                 }
             }
         }
         for group in &want.selected.inverse {
-            if self.groups.owner_host_count(*group, host) > 0 {
+            if !filter::anti_affinity_ok(i64::from(self.groups.owner_host_count(*group, host))) {
                 return HostVerdict::Never;
             }
         }
