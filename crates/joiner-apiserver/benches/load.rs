@@ -37,11 +37,20 @@ fn main() {
         let serving = tokio::spawn(endpoint.serve(server.clone(), std::future::pending()));
         let (code, _) = client.ask("GET", "/api/v1/namespaces/default", "").await.expect("an answer");
         assert_eq!(code, 200);
-        println!("from nothing to the first answer over TLS: {:.1?}", begun.elapsed());
+        println!(
+            "from nothing to the first answer over TLS: {:.1?} ({:.2} s of CPU)",
+            begun.elapsed(),
+            cpu_seconds()
+        );
 
-        let start = Instant::now();
+        let (start, cpu) = (Instant::now(), cpu_seconds());
         load(&server).await;
-        println!("{NODES} nodes and {PODS} pods: {:.1?}, {} at most", start.elapsed(), peak_memory());
+        println!(
+            "{NODES} nodes and {PODS} pods: {:.1?} ({:.1} s of CPU, with the making of the bodies), {} at most",
+            start.elapsed(),
+            cpu_seconds() - cpu,
+            peak_memory()
+        );
 
         for round in 1..=3 {
             let start = Instant::now();
@@ -108,6 +117,14 @@ fn pod(number: usize) -> Value {
             "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
         }]},
     })
+}
+
+/// The time this process has kept a core busy, as Linux tells it: on a machine that does other things too, the better measure.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: f64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
+    ticks / 100.0
 }
 
 /// The most memory this process has had so far, as Linux tells it.

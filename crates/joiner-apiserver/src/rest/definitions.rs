@@ -21,6 +21,8 @@ pub struct CustomKind {
     version: String,
     /// No other definition that was ever read has this number.
     mark: u64,
+    /// The version of the definition that was read.
+    revision: u64,
     /// Fields that field selectors may name.
     pub selectable: Vec<String>,
     /// Where `scale` finds wanted and present replicas and the selector.
@@ -320,11 +322,25 @@ fn set_condition(core: &Core, definition: &mut Value, kind: &str, status: &str, 
     }
 }
 
-/// Reads all definitions anew.
+/// Reads all definitions that have changed.
 pub(crate) fn refresh(core: &Core, session: &Session<'_>, definitions: &ResourceName) {
+    let known = core.custom.lock().clone();
     let mut all = Resources::default();
     for (_, definition) in session.list(definitions, None, None) {
         if !has_condition(&definition, "Established") {
+            continue;
+        }
+        let revision = definition.object().revision();
+        let is_same = |resource: &&Arc<Resource>| {
+            resource.custom.as_ref().is_some_and(|custom| custom.revision == revision)
+        };
+        if known.all().any(|resource| is_same(&resource)) {
+            // Versions come in the order of the definition, which is not that of their names.
+            let group = text_at(&definition, "spec.group");
+            for version in definition["spec"]["versions"].as_array().into_iter().flatten() {
+                let resources = known.of(group, text_at(version, "name")).into_iter().flatten();
+                resources.filter(is_same).for_each(|resource| all.add(resource.clone()));
+            }
             continue;
         }
         // Only definitions that can be read were stored.
@@ -339,7 +355,7 @@ pub(crate) fn refresh(core: &Core, session: &Session<'_>, definitions: &Resource
     *core.custom.lock() = Arc::new(all);
 }
 
-fn resource_of(definition: &Value, version: &Value, parsed: &Arc<Definition>) -> Resource {
+fn resource_of(definition: &Stored, version: &Value, parsed: &Arc<Definition>) -> Resource {
     let text = |path: &str| text_at(definition, path).to_owned();
     let texts = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -383,6 +399,7 @@ fn resource_of(definition: &Value, version: &Value, parsed: &Arc<Definition>) ->
         deprecation,
         definition: parsed.clone(),
         mark: READ.fetch_add(1, Ordering::Relaxed) + 1,
+        revision: definition.object().revision(),
         version: text_at(version, "name").to_owned(),
         selectable: list(&version["selectableFields"]).iter().map(|field| path(&field["jsonPath"])).collect(),
         scale,

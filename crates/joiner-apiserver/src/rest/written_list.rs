@@ -21,6 +21,8 @@ pub struct WrittenList {
     /// Bytes not yet sent.
     left: u64,
     state: State,
+    /// Whether an item was sent already.
+    begun: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,7 @@ impl WrittenList {
             item_beginning,
             left: u64::try_from(length).unwrap_or(u64::MAX),
             state: State::Beginning,
+            begun: false,
         }
     }
 
@@ -54,11 +57,9 @@ impl WrittenList {
         }
         let room = usize::try_from(self.left).unwrap_or(PIECE).min(PIECE + PIECE / 8);
         let mut piece = BytesMut::with_capacity(room);
-        let mut first = false;
         if self.state == State::Beginning {
             piece.put_slice(&self.beginning);
             self.state = State::Items;
-            first = true;
         }
         while piece.len() < PIECE {
             let Some(item) = self.items.next() else {
@@ -66,10 +67,10 @@ impl WrittenList {
                 self.state = State::Done;
                 break;
             };
-            if !first {
+            if self.begun {
                 piece.put_u8(b',');
             }
-            first = false;
+            self.begun = true;
             piece.put_slice(self.item_beginning);
             piece.put_slice(&item);
         }
