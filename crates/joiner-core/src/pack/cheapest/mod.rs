@@ -1,7 +1,8 @@
 //! The cheapest packing: the original's result, divided over machines anew.
 //!
 //! [`task`] cuts the question out of a finished run, [`bins`] lists the machines worth considering, [`filling`] says what goes onto one,
-//! [`buying`] buys machine after machine by worth per dollar and learns what pods are worth, [`mending`] takes some back and tries again,
+//! [`buying`] buys machine after machine by worth per dollar and learns what pods are worth, [`weights`] knows what limits of heavier pools
+//! are worth, [`mending`] takes some back and tries again,
 //! [`exact`] solves what is small enough, [`settle`] turns the result into machines of the run. What is not cheaper than the
 //! original's result is dropped, so the plan is never dearer, and never refuses a pod that the original places.
 
@@ -14,6 +15,7 @@ mod filling;
 mod mending;
 mod settle;
 mod task;
+mod weights;
 
 use crate::model::ids::{MachineIdx, PodIdx, PoolIdx};
 use crate::pack::scratch::{Machine, Scratch, Spot};
@@ -24,7 +26,8 @@ use budget::Budget;
 use buying::Bought;
 use filling::{Filler, Stock, WAYS, Way};
 use mending::Goal;
-use task::Task;
+use task::{Task, Weights};
+use weights::LimitValues;
 
 pub(crate) use charge::charge_of;
 
@@ -54,13 +57,23 @@ pub(crate) fn improve(scratch: &mut Scratch, outcome: &mut Outcome, order: &[Pod
         None => (scratch.machines.len() as f64 * MOST_NODES) as usize,
     };
     let goal = Goal { charge, most };
-    let task = Task::new(scratch, outcome, order, &|_| false);
+    let snapshot = scratch.snapshot;
+    let limited = |pool: PoolIdx| !snapshot.pools[pool.at()].limits.is_empty();
+    let task = Task::new(scratch, outcome, order, Weights::Kept, &|_| false);
     let mut machines = repack(scratch, &task, goal);
+    if let Some(others) = with_other_pods(scratch, outcome, order, goal) {
+        let rank = |machines: &[Machine]| (machines.len() > most, plan::bill(scratch, machines).cost(charge));
+        let better = machines.as_deref().is_none_or(|known| {
+            let ((many, cost), (known_many, known_cost)) = (rank(&others), rank(known));
+            many < known_many || (many == known_many && cost < known_cost)
+        });
+        if better {
+            machines = Some(others);
+        }
+    }
     if machines.is_none() {
         // What the first pass squeezed into a limit may not fit any other way: then that pool keeps its machines.
-        let snapshot = scratch.snapshot;
-        let limited = |pool: PoolIdx| !snapshot.pools[pool.at()].limits.is_empty();
-        let task = Task::new(scratch, outcome, order, &limited);
+        let task = Task::new(scratch, outcome, order, Weights::Kept, &limited);
         machines = repack(scratch, &task, goal);
     }
     let Some(machines) = machines else { return false };
@@ -82,18 +95,51 @@ pub(crate) fn improve(scratch: &mut Scratch, outcome: &mut Outcome, order: &[Pod
     true
 }
 
+/// The same where limits of heavier pools decide who goes to a lighter one: with other pods within these limits. `None` if there is no such
+/// choice, or nothing comes of it.
+fn with_other_pods(
+    scratch: &mut Scratch,
+    outcome: &Outcome,
+    order: &[PodIdx],
+    goal: Goal,
+) -> Option<Vec<Machine>> {
+    let snapshot = scratch.snapshot;
+    let weight = |machine: &Machine| snapshot.pools[machine.pool.at()].weight;
+    let lightest = snapshot.pools.iter().map(|pool| pool.weight).min()?;
+    let binding = scratch
+        .machines
+        .iter()
+        .any(|machine| weight(machine) > lightest && !snapshot.pools[machine.pool.at()].limits.is_empty());
+    // Virtual pods never take the place of real ones.
+    let filled = scratch.machines.iter().flat_map(|machine| &machine.pods);
+    let filled = filled.into_iter().any(|pod| snapshot.classes[snapshot.pods[pod.at()].class.at()].filler);
+    if !binding || filled {
+        return None;
+    }
+    let task = Task::new(scratch, outcome, order, Weights::Free, &|_| false);
+    // Pods that stay where they are might have to make room, or to move up.
+    if task.frozen.is_empty() { repack(scratch, &task, goal) } else { None }
+}
+
 /// All machines of the run, divided anew; `None` if that can't be done within the limits.
 fn repack(scratch: &mut Scratch, task: &Task, goal: Goal) -> Option<Vec<Machine>> {
     if task.kinds.is_empty() {
         return None;
     }
     let bins = Bins::new(scratch, task);
+    if task.weights == Weights::Free && !bins.have_a_choice() {
+        return None;
+    }
     let worths = buying::first_worths(task, &bins, goal.charge);
     let mut filler = Filler::new(task, &bins, goal.charge, worths);
     let frozen: Vec<Machine> = task.frozen.iter().map(|at| scratch.machines[*at].clone()).collect();
     let goal = Goal { most: goal.most.saturating_sub(frozen.len()), ..goal };
     let budget = Budget::beside(scratch, &frozen);
-    let bought = match exact::best(&mut filler, scratch, goal.most) {
+    let solved = match task.weights {
+        Weights::Kept => exact::best(&mut filler, scratch, goal.most),
+        Weights::Free => None,
+    };
+    let bought = match solved {
         Some(bought) if budget.covers(bought.iter().map(|one| &bins.bins[one.bin])) => bought,
         _ => search(scratch, task, &mut filler, budget, goal)?,
     };
@@ -171,6 +217,9 @@ impl Rounds<'_> {
         let mut most = self.goal.most;
         let mut best_way = (None, 0);
         let mut failures = 0u32;
+        let by_level = !filler.bins.levels.is_empty();
+        let mut values = LimitValues::new(filler, scratch, self.budget);
+        let everything: Vec<usize> = (0..filler.bins.bins.len()).collect();
         for round in 0.. {
             let spent = in_vain >= PATIENCE || filler.work >= until;
             let overspent = filler.work - started >= until || round >= ROUNDS_FOR_FEWER;
@@ -187,15 +236,22 @@ impl Rounds<'_> {
             };
             filler.measures = WAYS[way];
             let (worth, mut left) = (filler.worth.clone(), self.budget.clone());
-            let candidates = 0..filler.bins.bins.len();
-            let bought = buying::buy(filler, scratch, &mut self.all.clone(), &mut left, candidates, most);
+            let mut stock = self.all.clone();
+            let bought = buying::buy(filler, scratch, &mut stock, &mut left, &everything, most);
             let Some(bought) = bought else {
                 // Limits leave something over: what they count has to be dearer.
                 failures += 1;
                 if failures > MOST_FAILURES {
                     break;
                 }
-                filler.toll = buying::tolls(filler.bins, FIRST_TOLL * f64::from(1 << failures));
+                if by_level {
+                    // What has no other place comes first.
+                    for (worth, n) in filler.worth.iter_mut().zip(&stock.shapes) {
+                        *worth *= if *n > 0 { 2.0 } else { 1.0 };
+                    }
+                } else {
+                    filler.toll = buying::tolls(filler.bins, FIRST_TOLL * f64::from(1 << failures));
+                }
                 continue;
             };
             if round == 0
@@ -205,6 +261,11 @@ impl Rounds<'_> {
             }
             if pace == Pace::Few || round + 1 >= WAYS.len() {
                 buying::learn(filler, &bought);
+            }
+            let toll = filler.toll.clone();
+            if by_level {
+                values.learn(filler, &bought);
+                filler.toll = values.tolls(filler);
             }
             most = most.saturating_sub(bought.len().saturating_sub(self.goal.most)).max(1);
             let rank = self.rank(filler, &bought);
@@ -216,7 +277,7 @@ impl Rounds<'_> {
                 rank.0 < over || (rank.0 == over && mending::cheaper(rank.1, cost))
             });
             if better {
-                self.best = Some(Round { bought, left, worth, toll: filler.toll.clone(), way: WAYS[way] });
+                self.best = Some(Round { bought, left, worth, toll, way: WAYS[way] });
                 in_vain = 0;
             }
         }
