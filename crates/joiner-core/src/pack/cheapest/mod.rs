@@ -13,6 +13,7 @@ mod charge;
 mod exact;
 mod filling;
 mod mending;
+mod rounds;
 mod settle;
 mod task;
 mod weights;
@@ -24,28 +25,18 @@ use crate::plan;
 use bins::Bins;
 use budget::Budget;
 use buying::Bought;
-use filling::{Filler, Stock, WAYS, Way};
+use filling::{Filler, Stock};
 use mending::Goal;
+use rounds::{Pace, Round, Rounds};
 use task::{Task, Weights};
-use weights::LimitValues;
 
 pub(crate) use charge::charge_of;
 
 /// More nodes than this multiple of the original's are too many, unless the charge per node was given.
 const MOST_NODES: f64 = 2.5;
-/// The most rounds of buying until there are few enough.
-const ROUNDS_FOR_FEWER: usize = 24;
 
 /// How many steps of the linear program are worth a step of buying.
 const SHADOW_STEPS: u64 = 4;
-/// By what share limits make dearer what they count, at first; doubled with every round that they leave something over.
-const FIRST_TOLL: f64 = 0.125;
-/// The most such rounds.
-const MOST_FAILURES: u32 = 6;
-/// A first round that takes more than one part in so many leaves time for a few more only.
-const FEW_ROUNDS: u64 = 40;
-/// Rounds of buying without success after which nothing more is expected.
-const PATIENCE: usize = 16;
 /// The share of the work that goes into rounds of buying; the rest is for mending.
 const BUYING: f64 = 0.6;
 
@@ -148,15 +139,6 @@ fn repack(scratch: &mut Scratch, task: &Task, goal: Goal) -> Option<Vec<Machine>
     Some(frozen.into_iter().chain(machines).collect())
 }
 
-/// What a round of buying came to.
-struct Round {
-    bought: Vec<Bought>,
-    left: Budget,
-    worth: Vec<f64>,
-    toll: Vec<f64>,
-    way: Way,
-}
-
 /// Rounds of buying, then mending, until the work is used up or nothing more comes of it. Buying starts from what pods are worth to the
 /// linear program, and again from what they would cost alone: which of the two leads further can't be said beforehand.
 fn search(
@@ -170,124 +152,34 @@ fn search(
     let work = scratch.options.packing_work.of(all.items);
     let alone = filler.worth.clone();
     let shadow = buying::shadow_worths(task, filler.bins, goal.charge, work.saturating_mul(SHADOW_STEPS));
-    let mut rounds = Rounds { all: &all, budget: &budget, goal, best: None };
+    let mut rounds = Rounds::new(filler, scratch, &all, &budget, goal);
     let buying = (work as f64 * BUYING) as u64;
+    let mut pace = None;
     if let Some(shadow) = shadow {
         filler.worth = shadow;
         // Where there is time for a few rounds only, a second start would take it from the first one's learning.
-        if rounds.buy(scratch, filler, buying / 2) == Pace::Many {
+        pace = Some(rounds.buy(scratch, filler, buying / 2));
+        if pace == Some(Pace::Many) {
             filler.worth = alone;
         }
     }
     if rounds.best.is_none() || filler.work < buying {
         rounds.buy(scratch, filler, buying);
     }
-    let Round { mut bought, mut left, worth, toll, way } = rounds.best?;
-    (filler.worth, filler.toll, filler.measures) = (worth, toll, way);
-    mending::mend(filler, scratch, &mut bought, &mut left, &goal, work);
+    let bought_by = filler.work;
+    if pace == Some(Pace::Many) {
+        rounds.buy_fewer(scratch, filler, work);
+    }
+    // What that took is not taken from mending.
+    let until = work + (filler.work - bought_by);
+    let Round { mut bought, mut left, worth, toll, charge, way } = rounds.best?;
+    (filler.worth, filler.toll, filler.charge, filler.measures) = (worth, toll, charge, way);
+    mending::mend(filler, scratch, &mut bought, &mut left, &goal, until);
+    if task.weights == Weights::Free && !weights::settle_for_cheapest(filler, scratch, &mut bought, &mut left)
+    {
+        return None;
+    }
     Some(bought)
-}
-
-/// How many rounds of buying the work is enough for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pace {
-    /// To try every way.
-    Many,
-    /// To try one, and to learn.
-    Few,
-}
-
-/// Rounds of buying, and the best of them.
-struct Rounds<'r> {
-    all: &'r Stock,
-    budget: &'r Budget,
-    goal: Goal,
-    best: Option<Round>,
-}
-
-impl Rounds<'_> {
-    /// Buys again and again, each time wiser, until the work done reaches `until`.
-    ///
-    /// Where there is time, every way to fill machines is tried before anything is learnt; then mostly the best of them is used.
-    fn buy(&mut self, scratch: &mut Scratch, filler: &mut Filler, until: u64) -> Pace {
-        let started = filler.work;
-        let mut pace = Pace::Many;
-        let mut in_vain = 0;
-        // Fewer are asked for where the last round bought too many.
-        let mut most = self.goal.most;
-        let mut best_way = (None, 0);
-        let mut failures = 0u32;
-        let by_level = !filler.bins.levels.is_empty();
-        let mut values = LimitValues::new(filler, scratch, self.budget);
-        let everything: Vec<usize> = (0..filler.bins.bins.len()).collect();
-        for round in 0.. {
-            let spent = in_vain >= PATIENCE || filler.work >= until;
-            let overspent = filler.work - started >= until || round >= ROUNDS_FOR_FEWER;
-            let few_enough = self.best.as_ref().is_some_and(|best| best.bought.len() <= self.goal.most);
-            if round > 0 && spent && (few_enough || overspent) {
-                break;
-            }
-            in_vain += 1;
-            let way = match pace {
-                Pace::Few => 0,
-                Pace::Many if round < WAYS.len() => round,
-                Pace::Many if round % 4 == 0 => round / 4 % WAYS.len(),
-                Pace::Many => best_way.1,
-            };
-            filler.measures = WAYS[way];
-            let (worth, mut left) = (filler.worth.clone(), self.budget.clone());
-            let mut stock = self.all.clone();
-            let bought = buying::buy(filler, scratch, &mut stock, &mut left, &everything, most);
-            let Some(bought) = bought else {
-                // Limits leave something over: what they count has to be dearer.
-                failures += 1;
-                if failures > MOST_FAILURES {
-                    break;
-                }
-                if by_level {
-                    // What has no other place comes first.
-                    for (worth, n) in filler.worth.iter_mut().zip(&stock.shapes) {
-                        *worth *= if *n > 0 { 2.0 } else { 1.0 };
-                    }
-                } else {
-                    filler.toll = buying::tolls(filler.bins, FIRST_TOLL * f64::from(1 << failures));
-                }
-                continue;
-            };
-            if round == 0
-                && (filler.work - started).saturating_mul(FEW_ROUNDS) > until.saturating_sub(started)
-            {
-                pace = Pace::Few;
-            }
-            if pace == Pace::Few || round + 1 >= WAYS.len() {
-                buying::learn(filler, &bought);
-            }
-            let toll = filler.toll.clone();
-            if by_level {
-                values.learn(filler, &bought);
-                filler.toll = values.tolls(filler);
-            }
-            most = most.saturating_sub(bought.len().saturating_sub(self.goal.most)).max(1);
-            let rank = self.rank(filler, &bought);
-            if best_way.0.is_none_or(|known| rank < known) {
-                best_way = (Some(rank), way);
-            }
-            let better = self.best.as_ref().is_none_or(|known| {
-                let (over, cost) = self.rank(filler, &known.bought);
-                rank.0 < over || (rank.0 == over && mending::cheaper(rank.1, cost))
-            });
-            if better {
-                self.best = Some(Round { bought, left, worth, toll, way: WAYS[way] });
-                in_vain = 0;
-            }
-        }
-        pace
-    }
-
-    /// What machines are compared by: how many are too many, then what they cost.
-    fn rank(&self, filler: &Filler, bought: &[Bought]) -> (usize, f64) {
-        (bought.len().saturating_sub(self.goal.most), buying::cost(filler.bins, bought, self.goal.charge))
-    }
 }
 
 /// Holds machines that stayed as the original's strategy made them to the same lists of types as the others. What holds a reservation

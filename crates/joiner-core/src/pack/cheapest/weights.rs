@@ -13,6 +13,7 @@ use super::budget::Budget;
 use super::buying::Bought;
 use super::filling::{Fill, Filler};
 use super::settle;
+use crate::offer_set;
 use crate::pack::scratch::Scratch;
 
 /// How far a round moves the value of a limit towards what it was worth in the last one.
@@ -148,6 +149,32 @@ fn holds_together(filler: &mut Filler, scratch: &mut Scratch, at: usize, fill: &
     let bin = &filler.bins.bins[at];
     let standing = settle::standing(filler, scratch, bin.pool, &fuller, bin.units);
     standing.is_some_and(|standing| {
-        crate::offer_set::contains(&standing.set, bin.offering) && standing.has_min_values(scratch, bin.pool)
+        offer_set::contains(&standing.set, bin.offering) && standing.has_min_values(scratch, bin.pool)
     })
+}
+
+/// Makes every machine what it will be in the plan: the cheapest that holds its pods and fits the limits. Says whether the result is closed.
+pub(super) fn settle_for_cheapest(
+    filler: &mut Filler,
+    scratch: &mut Scratch,
+    bought: &mut [Bought],
+    left: &mut Budget,
+) -> bool {
+    let bins = filler.bins;
+    for one in bought.iter_mut() {
+        let bin = &bins.bins[one.bin];
+        let Some(standing) = settle::standing(filler, scratch, bin.pool, &one.fill, bin.units) else {
+            return false;
+        };
+        left.give_back(bin);
+        let cheaper = bins.bins[..one.bin].iter().position(|other| {
+            other.pool == bin.pool
+                && other.units == bin.units
+                && offer_set::contains(&standing.set, other.offering)
+                && left.allows(other) > 0
+        });
+        one.bin = cheaper.unwrap_or(one.bin);
+        left.spend(&bins.bins[one.bin], 1);
+    }
+    closed(filler, scratch, &bought.iter().collect::<Vec<_>>(), left)
 }
