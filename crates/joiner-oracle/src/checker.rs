@@ -28,6 +28,8 @@
 //! | `totals`, `lower-bound` | sums that do not add up, a bound above the price |
 //! | `undecided` | the search for a consistent choice was given up; not known to be wrong |
 //!
+//! One more rule, `weights`, needs a second plan to compare with: [`check_weights`].
+//!
 //! What is weaker than the real rule is said where it is checked; in short: order of binding is searched per rule and not for
 //! all rules at once, and spread is exact only where all selected pods share one constraint.
 
@@ -44,6 +46,7 @@ mod static_pools;
 mod surface;
 mod topology;
 mod totals;
+mod weights;
 
 use std::fmt;
 
@@ -52,6 +55,7 @@ use serde_json::Value;
 use crate::world::World;
 
 pub use self::predicates::covers;
+pub use self::weights::{Looked, check_weights};
 
 /// One rule broken.
 #[derive(Debug, Clone, PartialEq, Eq)]

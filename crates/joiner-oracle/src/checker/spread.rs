@@ -18,7 +18,7 @@ use super::predicates::{covers, selects, untolerated};
 use super::seats::{Facts, HOSTNAME};
 use super::surface::Ask;
 use super::topology::{Domain, Map, Place, Sitting};
-use crate::world::{Expr, Spread, World};
+use crate::world::{Expr, Spread, Taint, Toleration, World};
 
 /// Pods that own an equal constraint and may use the same nodes.
 struct Class<'w> {
@@ -28,6 +28,16 @@ struct Class<'w> {
     /// Any of them; the fields used are equal for all.
     first: usize,
     owners: Vec<usize>,
+}
+
+/// What new machines could bring to pods with the same ask.
+struct Potential {
+    /// Values of the key on machines of pools without taints that the pods mind.
+    values: BTreeSet<String>,
+    /// Values of the key on machines of any pool the pods may use.
+    values_minding_nothing: BTreeSet<String>,
+    /// Whether there can be a new machine at all.
+    can_open: bool,
 }
 
 /// Judges assignments of domains; what does not depend on them is worked out once.
@@ -41,8 +51,8 @@ pub(super) struct Judge<'j, 'w> {
     eligible: Vec<Vec<bool>>,
     /// Per class: the sittings its selector picks.
     selected: Vec<Vec<usize>>,
-    /// Per class and alternative of its ask: values to be had on new machines, and whether there can be a new machine at all.
-    potential: Vec<Vec<(BTreeSet<String>, bool)>>,
+    /// Per class and alternative of its ask: what new machines could bring.
+    potential: Vec<Vec<Potential>>,
 }
 
 impl<'j, 'w> Judge<'j, 'w> {
@@ -100,11 +110,11 @@ impl<'j, 'w> Judge<'j, 'w> {
     }
 
     /// Values of the key that a pod with this ask could get on a new machine.
-    fn on_new_machines(&self, class: &Class<'_>, term: &[Expr]) -> (BTreeSet<String>, bool) {
+    fn on_new_machines(&self, class: &Class<'_>, term: &[Expr]) -> Potential {
         let term: Vec<&Expr> = term.iter().collect();
         let tolerations = &self.sittings[class.first].pod.tolerations;
-        let mut values = BTreeSet::new();
-        let mut any = false;
+        let mut potential =
+            Potential { values: BTreeSet::new(), values_minding_nothing: BTreeSet::new(), can_open: false };
         for (index, pool) in self.world.pools.iter().enumerate() {
             if pool.replicas.is_some() {
                 continue;
@@ -115,20 +125,22 @@ impl<'j, 'w> Judge<'j, 'w> {
                 continue;
             }
             // While a pod still minds soft taints, a pool that has them offers it nothing.
-            let mind = pool.taints.iter().any(|taint| !tolerations.iter().any(|t| covers(t, taint)));
+            let mind = minds(tolerations, &pool.taints);
             for instance_type in self.world.types_of(&pool.name) {
                 for offering in instance_type.offerings.iter().filter(|offering| offering.available) {
                     let surface = self.facts.bought(self.world, index, instance_type, offering);
                     if surface.contradiction().is_none() && surface.admits(&term) {
-                        any = true;
+                        let values = surface.listed(&class.spread.key, &term);
+                        potential.can_open = true;
+                        potential.values_minding_nothing.extend(values.iter().cloned());
                         if !mind {
-                            values.extend(surface.listed(&class.spread.key, &term));
+                            potential.values.extend(values);
                         }
                     }
                 }
             }
         }
-        (values, any)
+        potential
     }
 
     pub(super) fn check(&mut self, map: &Map) -> Vec<Violation> {
@@ -181,21 +193,24 @@ impl<'j, 'w> Judge<'j, 'w> {
                 standing.insert(domain);
             }
         }
-        let minimum = |(values, can_open): &(BTreeSet<String>, bool)| -> i64 {
+        let minimum = |values: &BTreeSet<String>, can_open: bool| -> i64 {
             let universe: BTreeSet<&str> =
                 standing.iter().copied().chain(values.iter().map(String::as_str)).collect();
             let enough = class
                 .spread
                 .min_domains
                 .is_none_or(|wanted| i64::try_from(universe.len()).unwrap_or(i64::MAX) >= i64::from(wanted));
-            let fresh_host = class.spread.key == HOSTNAME && *can_open;
+            let fresh_host = class.spread.key == HOSTNAME && can_open;
             if !enough || fresh_host {
                 return 0;
             }
             let lowest = universe.iter().map(|domain| many.get(domain).copied().unwrap_or(0)).min();
             lowest.unwrap_or(0) + anywhere
         };
-        let minima: Vec<i64> = self.potential[index].iter().map(minimum).collect();
+        let potential = &self.potential[index];
+        let minima: Vec<i64> = potential.iter().map(|p| minimum(&p.values, p.can_open)).collect();
+        let minima_minding_nothing: Vec<i64> =
+            potential.iter().map(|p| minimum(&p.values_minding_nothing, p.can_open)).collect();
 
         for owner in &class.owners {
             let sitting = &self.sittings[*owner];
@@ -214,7 +229,10 @@ impl<'j, 'w> Judge<'j, 'w> {
             let matches_itself = selects(class.spread.selector.as_ref(), &sitting.pod.labels);
             let counts = if matches_itself { &few } else { &bound };
             let count = counts.get(domain.as_str()).copied().unwrap_or(0);
-            let usable = class.ask.0.iter().zip(&minima).filter(|(term, _)| {
+            // Who sits on a new machine with a soft taint has stopped minding such taints.
+            let gave_up = place.real.is_none() && minds(&sitting.pod.tolerations, place.taints);
+            let minima = if gave_up { &minima_minding_nothing } else { &minima };
+            let usable = class.ask.0.iter().zip(minima).filter(|(term, _)| {
                 class.ask.0.len() == 1 || place.surface.admits(&term.iter().collect::<Vec<_>>())
             });
             // No usable term is a matter of node affinity, reported elsewhere.
@@ -228,4 +246,9 @@ impl<'j, 'w> Judge<'j, 'w> {
             }
         }
     }
+}
+
+/// Whether there is a taint, hard or soft, that no toleration covers.
+fn minds(tolerations: &[Toleration], taints: &[Taint]) -> bool {
+    taints.iter().any(|taint| !tolerations.iter().any(|toleration| covers(toleration, taint)))
 }

@@ -1,6 +1,7 @@
 //! The cheapest packing on generated clusters: the checker accepts it, it refuses no pod that the original's strategy places, and it is
 //! never dearer.
 
+use joiner_oracle::checker::{Looked, check_weights};
 use joiner_oracle::generate::{Size, cluster};
 use joiner_oracle::world::World;
 use serde_json::Value;
@@ -17,7 +18,7 @@ fn price(plan: &Value) -> f64 {
     plan["totals"]["pricePerHour"].as_f64().expect("a price")
 }
 
-fn judge(seed: u64, size: Size) -> Result<(f64, f64), String> {
+fn judge(seed: u64, size: Size) -> Result<Judged, String> {
     let generated = cluster(seed, size);
     let config = generated.scheduler_config.as_ref();
     let world = World::from_manifests_with(&generated.manifests, &generated.types, config)?;
@@ -52,17 +53,34 @@ fn judge(seed: u64, size: Size) -> Result<(f64, f64), String> {
     if price(&cheapest) > price(&original) + 1e-9 {
         return Err(format!("${} where the original pays ${}", price(&cheapest), price(&original)));
     }
-    Ok((price(&cheapest), price(&original)))
+    let mut looked = Looked::default();
+    if cheapest["totals"]["preferencesWouldCostPercent"].is_null() {
+        let (violations, places) = check_weights(&world, &cheapest, &original, policy);
+        if !violations.is_empty() {
+            return Err(format!("a lighter pool though a heavier one is not used up: {violations:?}"));
+        }
+        looked = places;
+    }
+    Ok(Judged { price: price(&cheapest), original: price(&original), looked })
 }
 
-fn run(size: Size, seeds: std::ops::Range<u64>) {
+struct Judged {
+    price: f64,
+    original: f64,
+    looked: Looked,
+}
+
+fn run(size: Size, seeds: std::ops::Range<u64>) -> Looked {
     let mut failures = Vec::new();
     let (mut paid, mut original) = (0.0, 0.0);
+    let mut looked = Looked::default();
     for seed in seeds {
         match judge(seed, size) {
-            Ok((ours, theirs)) => {
-                paid += ours;
-                original += theirs;
+            Ok(judged) => {
+                paid += judged.price;
+                original += judged.original;
+                looked.pods += judged.looked.pods;
+                looked.places += judged.looked.places;
             }
             Err(why) => failures.push(format!("seed {seed} ({size:?}): {why}")),
         }
@@ -70,6 +88,7 @@ fn run(size: Size, seeds: std::ops::Range<u64>) {
     let shown = failures.iter().take(5).cloned().collect::<Vec<_>>().join("\n\n");
     assert!(failures.is_empty(), "{} clusters fail\n\n{shown}", failures.len());
     assert!(paid < original, "${paid} in all where the original pays ${original}");
+    looked
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use hashbrown::HashMap;
 
-use super::task::{self, Task};
+use super::task::{self, Task, Weights};
 use crate::model::ids::*;
 use crate::model::resources::lane_of;
 use crate::model::{FixedState, ResVec, fixed_state};
@@ -16,6 +16,8 @@ use crate::pack::scratch::Scratch;
 #[derive(Debug)]
 pub(super) struct Bin {
     pub pool: PoolIdx,
+    /// Of its pool.
+    pub weight: i32,
     pub offering: usize,
     /// Nano-dollars per hour, without the charge per node.
     pub price: i64,
@@ -27,6 +29,13 @@ pub(super) struct Bin {
     pub units: Option<ReservationIdx>,
     /// Shapes one of which it can hold.
     pub shapes: Vec<u32>,
+}
+
+impl Bin {
+    /// Whether it can hold one of a shape.
+    pub fn takes(&self, shape: u32) -> bool {
+        self.shapes.binary_search(&shape).is_ok()
+    }
 }
 
 /// All of them, with the sizes of shapes in the lanes that matter.
@@ -42,6 +51,10 @@ pub(super) struct Bins {
     pub amounts: Vec<f64>,
     /// Per access and pool: offerings that may be used.
     pub allowed: Vec<Vec<Option<OfferSet>>>,
+    /// Weights of pools, descending, if heavier ones are to be used up first; otherwise nothing.
+    pub levels: Vec<i32>,
+    /// Per shape: its worth is what bins of this weight or less cost.
+    pub valued_at: Vec<i32>,
 }
 
 impl Bins {
@@ -54,12 +67,66 @@ impl Bins {
             .collect();
         let allowed = task.accesses.iter().map(|_| Vec::new()).collect();
         let amounts = sizes.iter().flat_map(|size| size.iter().map(|amount| *amount as f64)).collect();
-        let mut found = Self { bins: Vec::new(), lanes, sizes, amounts, allowed };
+        let mut found = Self {
+            bins: Vec::new(),
+            lanes,
+            sizes,
+            amounts,
+            allowed,
+            levels: Vec::new(),
+            valued_at: Vec::new(),
+        };
         for at in 0..scratch.snapshot.pools.len() {
             found.add_pool(scratch, task, PoolIdx::new(at));
         }
         found.bins.sort_by_key(|bin| (bin.price, bin.pool, bin.offering));
+        found.valued_at = vec![i32::MAX; task.shapes.len()];
+        if task.weights == Weights::Free {
+            found.sort_into_levels(scratch);
+        }
         found
+    }
+
+    /// Tells the weights apart. A shape may use pools of falling weight down to the first that has no limit.
+    fn sort_into_levels(&mut self, scratch: &Scratch) {
+        let mut lightest = vec![i32::MIN; self.sizes.len()];
+        for bin in &self.bins {
+            if scratch.snapshot.pools[bin.pool.at()].limits.is_empty() {
+                for shape in &bin.shapes {
+                    let known = &mut lightest[*shape as usize];
+                    *known = bin.weight.max(*known);
+                }
+            }
+        }
+        for bin in &mut self.bins {
+            bin.shapes.retain(|shape| lightest[*shape as usize] <= bin.weight);
+        }
+        self.bins.retain(|bin| !bin.shapes.is_empty());
+        let mut weights: Vec<i32> = self.bins.iter().map(|bin| bin.weight).collect();
+        weights.sort_unstable_by(|a, b| b.cmp(a));
+        weights.dedup();
+        self.levels = weights;
+        // What a pod saves when it gets into the heaviest pool is what it costs in the others.
+        let mut used: Vec<Vec<i32>> = vec![Vec::new(); self.sizes.len()];
+        for bin in &self.bins {
+            for shape in &bin.shapes {
+                let used = &mut used[*shape as usize];
+                if !used.contains(&bin.weight) {
+                    used.push(bin.weight);
+                }
+            }
+        }
+        for (valued_at, mut used) in self.valued_at.iter_mut().zip(used) {
+            used.sort_unstable_by(|a, b| b.cmp(a));
+            *valued_at = used.get(1).or(used.first()).copied().unwrap_or(i32::MAX);
+        }
+    }
+
+    /// Whether some pods have a choice of weights.
+    pub fn have_a_choice(&self) -> bool {
+        self.bins
+            .iter()
+            .any(|bin| bin.shapes.iter().any(|shape| self.valued_at[*shape as usize] < bin.weight))
     }
 
     fn add_pool(&mut self, scratch: &mut Scratch, task: &Task, pool: PoolIdx) {
@@ -67,7 +134,7 @@ impl Bins {
         let row = &snapshot.pools[pool.at()];
         for (at, access) in task.accesses.iter().enumerate() {
             let usable = row.not_ready.is_none()
-                && access.weight == row.weight
+                && access.weight.is_none_or(|weight| weight == row.weight)
                 && access
                     .tolerations
                     .iter()
@@ -132,7 +199,16 @@ impl Bins {
                 if units.is_none() {
                     rivals.push(self.bins.len());
                 }
-                self.bins.push(Bin { units, pool, offering, price, room, counts_as, shapes });
+                self.bins.push(Bin {
+                    units,
+                    pool,
+                    weight: row.weight,
+                    offering,
+                    price,
+                    room,
+                    counts_as,
+                    shapes,
+                });
             }
         }
     }

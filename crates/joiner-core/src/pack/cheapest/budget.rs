@@ -1,6 +1,7 @@
 //! What may still be bought: the limits of pools and the units of commitments.
 
 use super::bins::Bin;
+use crate::model::ids::PoolIdx;
 use crate::model::resources::lane_of;
 use crate::pack::scratch::{Machine, Scratch};
 use crate::plan;
@@ -32,6 +33,11 @@ impl Budget {
             limits: (0..scratch.snapshot.pools.len()).map(of_pool).collect(),
             units: plan::units_after(scratch, frozen),
         }
+    }
+
+    /// What is left of a pool's limits, in their order.
+    pub fn limits_of(&self, pool: PoolIdx) -> &[i64] {
+        &self.limits[pool.at()]
     }
 
     /// How many machines of a bin may be bought.

@@ -35,7 +35,8 @@ pub(super) fn first_worths(task: &Task, bins: &Bins, charge: f64) -> Vec<f64> {
     let mut worth = vec![f64::INFINITY; task.shapes.len()];
     // Commitments are few: what they cost says nothing about the rest.
     for bin in bins.bins.iter().filter(|bin| bin.units.is_none()) {
-        for shape in &bin.shapes {
+        let valued = bin.shapes.iter().filter(|shape| bin.weight <= bins.valued_at[**shape as usize]);
+        for shape in valued {
             let lanes = bins.sizes[*shape as usize].iter().zip(&bin.room).filter(|(want, _)| **want > 0);
             let share = lanes.map(|(want, room)| *want as f64 / *room as f64).fold(0.0, f64::max);
             let known = &mut worth[*shape as usize];
@@ -65,7 +66,8 @@ pub(super) fn shadow_worths(task: &Task, bins: &Bins, charge: f64, work: u64) ->
     let mut demands: Vec<Demand> = shapes.map(demand).collect();
     let mut offers = Vec::new();
     for bin in bins.bins.iter().filter(|bin| bin.units.is_none()) {
-        for shape in &bin.shapes {
+        let valued = bin.shapes.iter().filter(|shape| bin.weight <= bins.valued_at[**shape as usize]);
+        for shape in valued {
             demands[*shape as usize].offers.push(offers.len() as u32);
         }
         let price_nano_usd = bin.price.saturating_add(charge as i64);
@@ -80,15 +82,38 @@ pub(super) fn shadow_worths(task: &Task, bins: &Bins, charge: f64, work: u64) ->
 /// Every machine is the one whose pods are worth most per dollar, unless at that rate there would be more than `most` in the end: then
 /// it is a larger one, that which saves machines at the least cost. So a few are larger than they would be, and the rest are what they
 /// would be anyway.
+///
+/// Where pools of several weights are open to the same pods, the heaviest are bought until nothing more fits into their limits.
 pub(super) fn buy(
+    filler: &mut Filler,
+    scratch: &mut Scratch,
+    stock: &mut Stock,
+    budget: &mut Budget,
+    candidates: &[usize],
+    most: usize,
+) -> Option<Vec<Bought>> {
+    let mut bought = Vec::new();
+    if filler.bins.levels.is_empty() {
+        buy_among(filler, scratch, stock, budget, candidates.iter().copied(), most, &mut bought);
+    }
+    for level in &filler.bins.levels {
+        let bins = candidates.iter().copied().filter(|bin| filler.bins.bins[*bin].weight == *level);
+        let bins: Vec<usize> = bins.collect();
+        buy_among(filler, scratch, stock, budget, bins.into_iter(), most, &mut bought);
+    }
+    (stock.items == 0).then_some(bought)
+}
+
+/// Buys until nothing is in stock that one of the bins takes.
+fn buy_among(
     filler: &mut Filler,
     scratch: &mut Scratch,
     stock: &mut Stock,
     budget: &mut Budget,
     candidates: impl Iterator<Item = usize>,
     most: usize,
-) -> Option<Vec<Bought>> {
-    let mut bought = Vec::new();
+    bought: &mut Vec<Bought>,
+) {
     let mut shelf = Shelf::stocked(filler, scratch, stock, candidates);
     // Worth per dollar only falls as the stock does: an outdated figure is a ceiling.
     let mut heap: BinaryHeap<(u64, Reverse<usize>)> = BinaryHeap::new();
@@ -96,7 +121,7 @@ pub(super) fn buy(
     let mut to_come: f64 =
         stock.shapes.iter().zip(&filler.worth).map(|(n, worth)| f64::from(*n) * worth).sum();
     while stock.items > 0 {
-        let (_, Reverse(bin)) = heap.pop()?;
+        let Some((_, Reverse(bin))) = heap.pop() else { return };
         let Some(fill) = shelf.look(filler, scratch, stock, budget, bin) else { continue };
         let now = per_dollar(filler, bin, fill.worth);
         heap.push((now, Reverse(bin)));
@@ -121,7 +146,6 @@ pub(super) fn buy(
         to_come -= fill.worth * f64::from(times);
         bought.extend((0..times).map(|_| Bought { bin, fill: fill.clone() }));
     }
-    Some(bought)
 }
 
 /// The bins on offer with what their best fill was worth when it was last looked at: now it is that at most.
@@ -215,7 +239,8 @@ pub(super) fn learn(filler: &mut Filler, bought: &[Bought]) {
         let kinds = || one.fill.takes.iter().map(|(kind, n)| (filler.shape_of(*kind), f64::from(*n)));
         let worth: f64 = kinds().map(|(shape, n)| filler.worth[shape] * n).sum();
         let rate = filler.cost(one.bin) / worth;
-        for (shape, n) in kinds() {
+        let weight = filler.bins.bins[one.bin].weight;
+        for (shape, n) in kinds().filter(|(shape, _)| weight <= filler.bins.valued_at[*shape]) {
             paid[shape] += filler.worth[shape] * rate * n;
             items[shape] += n;
         }

@@ -6,6 +6,7 @@
 use super::budget::Budget;
 use super::buying::{self, Bought};
 use super::filling::{Filler, Stock, WAYS};
+use super::weights;
 use crate::pack::scratch::Scratch;
 
 /// Bins whose best fill is worth less than this share of what they cost are not looked at again.
@@ -62,10 +63,11 @@ pub(super) fn mend(
         // Buying looks one machine ahead: with some bins out of reach it finds other pairs.
         let affordable = good.iter().copied().filter(|bin| (filler.bins.bins[*bin].price as f64) < paid);
         let affordable: Vec<usize> = affordable.filter(|_| draw.below(3) > 0).collect();
-        let new = buying::buy(filler, scratch, &mut stock, &mut left, affordable.into_iter(), most);
+        let new = buying::buy(filler, scratch, &mut stock, &mut left, &affordable, most);
         if let Some(new) = new
             && cheaper(buying::cost(filler.bins, &new, goal.charge), paid)
             && new.len() <= most
+            && weights::closed(filler, scratch, &changed(bought, &chosen, &new), &left)
         {
             for at in chosen.iter().rev() {
                 bought.swap_remove(*at);
@@ -77,6 +79,12 @@ pub(super) fn mend(
             in_vain = 0;
         }
     }
+}
+
+/// The machines as they would be.
+fn changed<'b>(bought: &'b [Bought], without: &[usize], with: &'b [Bought]) -> Vec<&'b Bought> {
+    let kept = bought.iter().enumerate().filter(|(at, _)| without.binary_search(at).is_err());
+    kept.map(|(_, one)| one).chain(with).collect()
 }
 
 /// Cheaper by more than rounding.

@@ -26,11 +26,20 @@ pub(super) struct Access {
     pub asks: SmallVec<[ReqId; 2]>,
     /// Taints must be tolerated by all of these; the flag says that PreferNoSchedule does not count.
     pub tolerations: SmallVec<[(TolerationsId, bool); 1]>,
-    /// Only pools of this weight.
-    pub weight: i32,
+    /// Only pools of this weight; `None`: see [`Weights::Free`].
+    pub weight: Option<i32>,
     /// Only pools whose machines all have this value of a label of one's own, or all lack it: labels by which pods keep together or
     /// apart.
     pub settled: SmallVec<[(KeyId, Option<ValueId>); 1]>,
+}
+
+/// How much of the first pass' choice of pools is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weights {
+    /// Every pod comes to a pool of the weight it had.
+    Kept,
+    /// Heavier pools are used as far as their limits go, for whichever pods.
+    Free,
 }
 
 /// Pods (or sets of pods that must stay together) alike in everything that matters here.
@@ -69,6 +78,7 @@ pub(super) struct Task {
     pub resource_lanes: usize,
     /// Machines of the run that stay as they are.
     pub frozen: Vec<usize>,
+    pub weights: Weights,
 }
 
 /// One set of pods that stays together, before kinds are told apart.
@@ -90,6 +100,7 @@ impl Task {
         scratch: &mut Scratch,
         outcome: &Outcome,
         order: &[PodIdx],
+        weights: Weights,
         kept: &dyn Fn(PoolIdx) -> bool,
     ) -> Self {
         let mut drivers: Vec<Box<str>> = scratch
@@ -108,6 +119,7 @@ impl Task {
             drivers,
             resource_lanes: scratch.algebra.names().lane_count(),
             frozen: Vec::new(),
+            weights,
         };
         let mut turn = vec![u32::MAX; scratch.snapshot.pods.len()];
         for (at, pod) in order.iter().enumerate() {
@@ -227,7 +239,10 @@ impl Task {
             access: Access {
                 asks,
                 tolerations: SmallVec::from_slice(&[(class.tolerations, rung.spare_preferred)]),
-                weight: snapshot.pools[machine.pool.at()].weight,
+                weight: match self.weights {
+                    Weights::Kept => Some(snapshot.pools[machine.pool.at()].weight),
+                    Weights::Free => None,
+                },
                 settled,
             },
             requests,
