@@ -1,6 +1,7 @@
 //! Label and field selectors of list, watch and delete-collection requests, and the selectors written in objects.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -30,6 +31,26 @@ impl Selectable for Value {
             },
             Some(other) => Cow::Owned(other.to_string()),
         }
+    }
+}
+
+impl<T: Selectable + ?Sized> Selectable for &T {
+    fn label(&self, key: &str) -> Option<&str> {
+        T::label(self, key)
+    }
+
+    fn field(&self, path: &str) -> Cow<'_, str> {
+        T::field(self, path)
+    }
+}
+
+impl<T: Selectable + ?Sized> Selectable for Arc<T> {
+    fn label(&self, key: &str) -> Option<&str> {
+        T::label(self, key)
+    }
+
+    fn field(&self, path: &str) -> Cow<'_, str> {
+        T::field(self, path)
     }
 }
 
