@@ -11,6 +11,7 @@ use kube_cel::{
 use serde_json::{Map, Value, json};
 
 use super::Cause;
+use super::rule_check;
 use super::schema::{Node, join};
 
 const RULES: &str = "x-kubernetes-validations";
@@ -89,9 +90,10 @@ fn report_faults(compiled: &CompiledSchema, rules: &[Value], path: &str, causes:
         let path = format!("{path}.{RULES}[{index}]");
         match result {
             Ok(_) => {}
-            Err(CompilationError::Parse { rule, source }) => {
+            Err(CompilationError::Parse { source, .. }) => {
                 let detail = format!("compilation failed: {source}");
-                causes.push(Cause::invalid(&format!("{path}.rule"), &rule.as_str().into(), &detail));
+                let shown = rule_check::shown(&rules[index]);
+                causes.push(Cause::invalid_shown(&format!("{path}.rule"), &shown, &detail));
             }
             Err(CompilationError::MessageExpressionParse { message_expression, source, .. }) => {
                 let detail = format!("messageExpression compilation failed: {source}");

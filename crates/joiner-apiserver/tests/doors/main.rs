@@ -8,6 +8,7 @@ mod concurrent;
 mod data_folder;
 mod in_process;
 mod killed;
+mod listener;
 mod protobuf;
 #[path = "../tls_client/mod.rs"]
 mod tls_client;

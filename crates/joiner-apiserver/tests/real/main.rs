@@ -14,6 +14,7 @@
 mod cases;
 mod pending;
 mod record;
+mod restart;
 
 use joiner_testbed::plane::Parts;
 use serde_json::Value;
