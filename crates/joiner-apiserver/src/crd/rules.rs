@@ -29,6 +29,9 @@ impl Rules {
     /// Compiles the rules of a schema, if it has any.
     pub fn parse(schema: &Value, path: &str, is_root: bool, causes: &mut Vec<Cause>) -> Option<Rules> {
         let rules = schema.get(RULES)?.as_array().filter(|rules| !rules.is_empty())?;
+        for (index, rule) in rules.iter().enumerate() {
+            check_words(rule, &format!("{path}.{RULES}[{index}]"), causes);
+        }
         let mut own = without_rules(schema);
         if is_root && let Some(own) = own.as_object_mut() {
             let properties = own.entry("properties").or_insert_with(|| Value::Object(Map::new()));
@@ -75,6 +78,26 @@ impl Rules {
     fn name<'a>(&'a self, rule: &'a str) -> &'a str {
         let message = self.compiled(rule).and_then(|compiled| compiled.rule.message.as_deref());
         message.filter(|message| !message.is_empty()).unwrap_or(rule).trim()
+    }
+}
+
+/// A rule and its message are there and fit on a line, or the message does.
+fn check_words(rule: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let text = |name: &str| rule.get(name).and_then(Value::as_str).unwrap_or_default();
+    let broken = |text: &str| text.contains(['\n', '\r']);
+    let (words, message) = (text("rule"), text("message"));
+    if words.trim().is_empty() {
+        causes.push(Cause::required(&format!("{path}.rule"), "rule is not specified"));
+        return;
+    }
+    let at = format!("{path}.message");
+    if !message.is_empty() && message.trim().is_empty() {
+        let detail = "must be non-empty if specified";
+        causes.push(Cause::invalid(&at, &message.into(), detail));
+    } else if broken(message.trim()) {
+        causes.push(Cause::invalid(&at, &message.into(), "must not contain line breaks"));
+    } else if broken(words.trim()) && message.is_empty() {
+        causes.push(Cause::required(&at, "message must be specified if rule contains line breaks"));
     }
 }
 
