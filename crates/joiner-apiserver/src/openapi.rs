@@ -10,6 +10,29 @@ use serde_json::{Map, Value, json};
 use crate::resources::{Resource, Resources, group_version};
 use crate::schema;
 
+/// What clients accept that ask for the old form in protobuf, and what they are told they got.
+pub(crate) const OLD_MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+pub(crate) const OLD_CONTENT_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// `GET /openapi/v2`, the old form, in protobuf: a head and nothing else. kubectl asks for it before it creates a `List`, and leaves kinds
+/// that it does not find there to the server.
+pub(crate) fn old_document() -> Vec<u8> {
+    fn field(number: u8, content: &[u8]) -> Vec<u8> {
+        // Fields of bytes: the number and the type 2, then a length that fits one byte.
+        let length = u8::try_from(content.len()).unwrap_or(0);
+        [&[number << 3 | 2, length], content].concat()
+    }
+    let info = [field(1, TITLE.as_bytes()), field(2, crate::VERSION.as_bytes())].concat();
+    [field(1, b"2.0"), field(2, &info)].concat()
+}
+
+/// The same for those who read JSON.
+pub(crate) fn old_document_as_json() -> Value {
+    json!({"swagger": "2.0", "info": {"title": TITLE, "version": crate::VERSION}, "paths": {}, "definitions": {}})
+}
+
+const TITLE: &str = "Kubernetes";
+
 /// `GET /openapi/v3`: where the document of each group and version is.
 pub fn index(all: &[&Resources]) -> Value {
     let mut paths = Map::new();

@@ -58,6 +58,7 @@ pub struct Endpoint {
     address: SocketAddr,
     authority: String,
     token: String,
+    most_connections: usize,
 }
 
 impl Endpoint {
@@ -93,7 +94,14 @@ impl Endpoint {
             address,
             authority: credentials.authority().to_owned(),
             token: credentials.token().to_owned(),
+            most_connections: MOST_CONNECTIONS,
         })
+    }
+
+    /// The same for so many clients at once; further ones are sent away.
+    #[must_use]
+    pub fn at_most(self, connections: usize) -> Self {
+        Self { most_connections: connections, ..self }
     }
 
     /// Where it listens.
@@ -130,7 +138,7 @@ impl Endpoint {
     /// Answers until `end` comes. Open watches are cut off then.
     pub async fn serve(self, server: ApiServer, end: impl Future<Output = ()>) {
         let token: Arc<str> = format!("Bearer {}", self.token).into();
-        let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let room = Arc::new(Semaphore::new(self.most_connections));
         let mut connections = JoinSet::new();
         tokio::pin!(end);
         loop {

@@ -268,7 +268,7 @@ fn write(answer: Answer) -> Response<ResponseBody> {
         Payload::Document(document) => {
             response(code, content_type.unwrap_or(JSON), full(document.to_string()))
         }
-        Payload::Written(json) => response(code, JSON, full(json)),
+        Payload::Written(content) => response(code, content_type.unwrap_or(JSON), full(content)),
         Payload::Text(text) => response(code, TEXT, full(text)),
         Payload::Nothing => {
             let mut empty = response(code, TEXT, full(Bytes::new()));

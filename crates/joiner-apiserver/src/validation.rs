@@ -35,6 +35,13 @@ pub(crate) fn on_create(resource: &Resource, object: &Value) -> Vec<Cause> {
     if resource.is("", "pods") && object["spec"].get("ephemeralContainers").is_some() {
         causes.push(Cause::forbidden("spec.ephemeralContainers", "cannot be set on create"));
     }
+    if resource.is("", "pods")
+        && !place::text(&object["spec"]["nodeName"]).is_empty()
+        && !place::list(&object["spec"]["schedulingGates"]).is_empty()
+    {
+        let detail = "cannot be set until all schedulingGates have been cleared";
+        causes.push(Cause::forbidden("spec.nodeName", detail));
+    }
     causes
 }
 

@@ -14,6 +14,8 @@ mod formats;
 mod lists;
 mod own_defaults;
 mod prune;
+mod rule_check;
+mod rule_types;
 mod rules;
 mod schema;
 mod validate;

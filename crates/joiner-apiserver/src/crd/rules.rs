@@ -11,6 +11,7 @@ use kube_cel::{
 use serde_json::{Map, Value, json};
 
 use super::Cause;
+use super::rule_check;
 use super::schema::{Node, join};
 
 const RULES: &str = "x-kubernetes-validations";
@@ -28,6 +29,9 @@ impl Rules {
     /// Compiles the rules of a schema, if it has any.
     pub fn parse(schema: &Value, path: &str, is_root: bool, causes: &mut Vec<Cause>) -> Option<Rules> {
         let rules = schema.get(RULES)?.as_array().filter(|rules| !rules.is_empty())?;
+        for (index, rule) in rules.iter().enumerate() {
+            check_words(rule, &format!("{path}.{RULES}[{index}]"), causes);
+        }
         let mut own = without_rules(schema);
         if is_root && let Some(own) = own.as_object_mut() {
             let properties = own.entry("properties").or_insert_with(|| Value::Object(Map::new()));
@@ -77,6 +81,26 @@ impl Rules {
     }
 }
 
+/// A rule and its message are there and fit on a line, or the message does.
+fn check_words(rule: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let text = |name: &str| rule.get(name).and_then(Value::as_str).unwrap_or_default();
+    let broken = |text: &str| text.contains(['\n', '\r']);
+    let (words, message) = (text("rule"), text("message"));
+    if words.trim().is_empty() {
+        causes.push(Cause::required(&format!("{path}.rule"), "rule is not specified"));
+        return;
+    }
+    let at = format!("{path}.message");
+    if !message.is_empty() && message.trim().is_empty() {
+        let detail = "must be non-empty if specified";
+        causes.push(Cause::invalid(&at, &message.into(), detail));
+    } else if broken(message.trim()) {
+        causes.push(Cause::invalid(&at, &message.into(), "must not contain line breaks"));
+    } else if broken(words.trim()) && message.is_empty() {
+        causes.push(Cause::required(&at, "message must be specified if rule contains line breaks"));
+    }
+}
+
 fn with_rules(schema: &Value, rules: Vec<Value>) -> CompiledSchema {
     let mut schema = schema.clone();
     schema[RULES] = Value::Array(rules);
@@ -89,9 +113,10 @@ fn report_faults(compiled: &CompiledSchema, rules: &[Value], path: &str, causes:
         let path = format!("{path}.{RULES}[{index}]");
         match result {
             Ok(_) => {}
-            Err(CompilationError::Parse { rule, source }) => {
+            Err(CompilationError::Parse { source, .. }) => {
                 let detail = format!("compilation failed: {source}");
-                causes.push(Cause::invalid(&format!("{path}.rule"), &rule.as_str().into(), &detail));
+                let shown = rule_check::shown(&rules[index]);
+                causes.push(Cause::invalid_shown(&format!("{path}.rule"), &shown, &detail));
             }
             Err(CompilationError::MessageExpressionParse { message_expression, source, .. }) => {
                 let detail = format!("messageExpression compilation failed: {source}");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Cause;
 use super::checks::Checks;
 use super::rules::Rules;
-use super::{embedded, own_defaults};
+use super::{embedded, own_defaults, rule_check};
 use crate::schema::{ListType, Schemas, TypeRef};
 
 /// The schema of one version of a custom resource.
@@ -63,6 +63,9 @@ impl Structural {
                 &root.kind.clone().into(),
                 "must be object at the root",
             ));
+        }
+        if causes.is_empty() && root.has_rules() {
+            rule_check::check(schema, path, &mut causes);
         }
         if causes.is_empty() && own_defaults::any(&root) {
             own_defaults::check(&root, path, &mut causes);

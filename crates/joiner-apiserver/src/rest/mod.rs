@@ -423,6 +423,13 @@ fn about_server(core: &Core, incoming: &Incoming, route: Route) -> Result<Answer
             .with_resources(|all| discovery::resources(all, &group, &version))
             .map(Answer::document)
             .ok_or_else(Failure::unknown_path),
+        Route::OldOpenApi => Ok(match incoming.accept.as_deref() {
+            Some(accept) if accept.contains(openapi::OLD_MEDIA_TYPE) => Answer {
+                content_type: Some(openapi::OLD_CONTENT_TYPE),
+                ..Answer::new(200, Payload::Written(openapi::old_document()))
+            },
+            _ => Answer::document(openapi::old_document_as_json()),
+        }),
         Route::OpenApi => {
             let index = core.with_resources(openapi::index).to_string();
             Ok(Answer::text(index))

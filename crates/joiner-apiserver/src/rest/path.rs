@@ -24,6 +24,8 @@ pub enum Route {
         /// The version.
         version: String,
     },
+    /// `/openapi/v2`
+    OldOpenApi,
     /// `/openapi/v3`
     OpenApi,
     /// `/openapi/v3/apis/GROUP/VERSION`
@@ -73,6 +75,7 @@ pub fn route(path: &str) -> Route {
         ["api"] => Route::CoreVersions,
         ["apis"] => Route::Groups,
         ["apis", group] => Route::Group((*group).to_owned()),
+        ["openapi", "v2"] => Route::OldOpenApi,
         ["openapi", "v3"] => Route::OpenApi,
         ["openapi", "v3", "api", version] => {
             Route::OpenApiDocument { group: String::new(), version: (*version).to_owned() }

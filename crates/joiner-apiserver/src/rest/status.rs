@@ -29,7 +29,11 @@ impl Cause {
     pub fn invalid_shown(field: impl Into<String>, shown: &str, detail: &str) -> Self {
         Self {
             reason: "FieldValueInvalid".to_owned(),
-            message: format!("Invalid value: {shown}: {detail}"),
+            message: if detail.is_empty() {
+                format!("Invalid value: {shown}")
+            } else {
+                format!("Invalid value: {shown}: {detail}")
+            },
             field: field.into(),
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::containers::{not_negative, one_of};
-use super::place::{Place, text};
+use super::place::{Place, list, text};
 use super::{pods, selectors, volumes};
 use crate::rest::{Cause, meta_text};
 use crate::selector::LabelSelector;
@@ -14,20 +14,28 @@ const SPEC: Place<'static> = Place::Start("spec");
 fn selector_and_template(spec: &Value, kind: &str, required: bool, causes: &mut Vec<Cause>) {
     let (selector, template) = (&spec["selector"], &spec["template"]);
     let at = SPEC.field("selector");
+    let before = causes.len();
     if selector.is_object() {
         selectors::check(selector, at, causes);
     } else if required {
         causes.push(Cause::required(at, ""));
     }
-    let read = LabelSelector::from_object(selector);
+    // A selector that cannot be used leaves nothing to hold the template against, nor, with most kinds, anything else to say.
+    let broken = selector.is_object() && causes.len() > before;
+    let read = LabelSelector::from_object(selector).filter(|_| !broken);
     let empty = read.as_ref().is_some_and(LabelSelector::is_empty);
     if empty {
         causes.push(Cause::invalid(at, selector, &format!("empty selector is invalid for {kind}")));
     }
+    if broken && required {
+        let detail = if kind == "statefulset" { "" } else { "invalid label selector" };
+        causes.push(Cause::invalid_shown(at, &shown_selector(selector), detail));
+        return;
+    }
     let fits = match &read {
-        Some(read) => empty || read.matches(template),
-        // No selector selects nothing; one that cannot be read is told above.
-        None => selector.is_object() || required,
+        Some(read) => (empty && required) || read.matches(template),
+        // No selector selects nothing; one that is broken is told above.
+        None => broken || required,
     };
     if !fits {
         let labels = template["metadata"].get("labels").unwrap_or(&Value::Null);
@@ -51,6 +59,28 @@ fn selector_and_template(spec: &Value, kind: &str, required: bool, causes: &mut 
         let detail = format!("activeDeadlineSeconds in {owner} is not Supported");
         causes.push(Cause::forbidden(at.field("activeDeadlineSeconds"), &detail));
     }
+}
+
+/// A selector with its fields in the order in which Kubernetes writes them.
+fn shown_selector(selector: &Value) -> String {
+    let mut parts = Vec::new();
+    if let Some(labels) = selector.get("matchLabels") {
+        parts.push(format!("\"matchLabels\":{labels}"));
+    }
+    if let Some(expressions) = selector.get("matchExpressions") {
+        let shown: Vec<String> = list(expressions)
+            .iter()
+            .map(|expression| {
+                let fields = ["key", "operator", "values"].into_iter();
+                let fields: Vec<String> = fields
+                    .filter_map(|field| Some(format!("{field:?}:{}", expression.get(field)?)))
+                    .collect();
+                format!("{{{}}}", fields.join(","))
+            })
+            .collect();
+        parts.push(format!("\"matchExpressions\":[{}]", shown.join(",")));
+    }
+    format!("{{{}}}", parts.join(","))
 }
 
 pub(super) fn deployment(object: &Value, causes: &mut Vec<Cause>) {

@@ -9,6 +9,7 @@ mod data_folder;
 mod direct;
 mod in_process;
 mod killed;
+mod listener;
 mod protobuf;
 #[path = "../tls_client/mod.rs"]
 mod tls_client;

@@ -14,6 +14,7 @@
 mod cases;
 mod pending;
 mod record;
+mod restart;
 
 use joiner_testbed::plane::Parts;
 use serde_json::Value;
@@ -27,7 +28,7 @@ async fn further_cases_on_the_embedded_server() {
 }
 
 /// How many further cases there are.
-const FURTHER: usize = 255;
+const FURTHER: usize = 287;
 /// How many servers share the cases: waiting takes longer than answering.
 const LANES: usize = 3;
 const FILES: [&str; 2] = ["apiserver.jsonl", "further.jsonl"];

@@ -46,13 +46,24 @@ impl TlsClient {
 
     /// The status and the body of the answer; an error if there is none, or not all of it.
     pub async fn ask(&self, method: &str, path: &str, body: &str) -> std::io::Result<(u16, Vec<u8>)> {
+        self.ask_with(method, path, "", body).await
+    }
+
+    /// The same with further headers, each with its line end.
+    pub async fn ask_with(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> std::io::Result<(u16, Vec<u8>)> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from("localhost").expect("a name");
         let mut stream = self.connector.connect(name, stream).await?;
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+             Content-Length: {}\r\n{headers}Connection: close\r\n\r\n{body}",
             self.token,
             body.len()
         );

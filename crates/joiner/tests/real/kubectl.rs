@@ -18,13 +18,7 @@ const SCRIPT: &str = include_str!("kubectl.script");
 /// Documents, each after a line `--- name`.
 const DOCUMENTS: &str = include_str!("kubectl.documents");
 /// Commands whose outputs differ, with the reason.
-const PENDING: &[(&str, &str)] = &[
-    ("get quota", "resource quotas have no columns of their own"),
-    ("get hpa", "autoscalers have no columns of their own"),
-    ("get roles,rolebindings", "role bindings have no columns of their own"),
-    ("create -f - < several", "kubectl finds no schema of `v1` `List` in the OpenAPI documents"),
-    ("delete -f - < several", "the objects were not created"),
-];
+const PENDING: &[(&str, &str)] = &[];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_says_the_same_on_both_servers() {
