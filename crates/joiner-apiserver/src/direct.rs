@@ -146,7 +146,7 @@ impl Direct {
         rest::replace(&target, object, &self.options).map(|(_, stored)| stored)
     }
 
-    /// Patches an object, or with a subresource its `status` or `scale`-free likes.
+    /// Patches an object, or with a subresource (`status`, `resize`, `finalize`) the side of it that has a path of its own.
     ///
     /// # Errors
     /// The server refuses it.
@@ -158,6 +158,10 @@ impl Direct {
         language: PatchLanguage,
         patch: Value,
     ) -> Result<Stored, Failure> {
+        let is_side = matches!(subresource, "status" | "resize" | "finalize");
+        if !subresource.is_empty() && !(is_side && resource.subresource(subresource).is_some()) {
+            return Err(Failure::unknown_resource());
+        }
         let target = Target { subresource, ..self.target(resource, namespace, name) };
         rest::patch_object(&target, language, patch, &self.options).map(|(_, stored, _)| stored)
     }

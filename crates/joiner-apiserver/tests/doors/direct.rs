@@ -142,6 +142,11 @@ async fn refusals_are_those_of_requests() {
     assert_eq!(door.bind("default", "p", "n").unwrap_err().code, 409);
     assert_eq!(door.update(&pods, created).unwrap_err().code, 409, "the version is an older one");
     let maps = door.resource("", "configmaps").unwrap();
+    for subresource in ["status", "nope"] {
+        let refused =
+            door.patch(&maps, ("default", "m"), subresource, PatchLanguage::Merge, json!({})).unwrap_err();
+        assert_eq!(refused.code, 404);
+    }
     assert_eq!(door.update_status(&maps, json!({"metadata": {"name": "m"}})).unwrap_err().code, 404);
 }
 
