@@ -6,10 +6,13 @@ use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use jiff::{SignedDuration, Timestamp};
+use joiner_sim::controller::Participant;
+use joiner_sim::event::Event;
 use joiner_sim::kubelet::{Lifecycle, Span};
 use joiner_sim::object::{Fields, Kind};
 use joiner_sim::settings::Settings;
 use joiner_sim::world::World;
+use joiner_sim::write::Write;
 use serde_json::{Value, json};
 
 fn start() -> Timestamp {
@@ -330,6 +333,61 @@ async fn a_thousand_pods_cost_a_thousand_times_as_much_as_one() {
     let writes = world.cache().revision() - before;
     assert!(writes < 3200, "{writes} versions for a thousand removals and as many entries");
     assert_eq!(world.refusals(), 0);
+}
+
+/// Binds every pod three seconds after it has seen it, and once more, which is refused.
+#[derive(Default)]
+struct Binder {
+    due: std::collections::BTreeMap<joiner_sim::object::Key, (String, Option<Timestamp>)>,
+    log: std::rc::Rc<std::cell::RefCell<Vec<String>>>,
+}
+
+impl Participant for Binder {
+    fn name(&self) -> &'static str {
+        "binder"
+    }
+
+    fn observe(&mut self, event: &Event) {
+        if event.key.kind == Kind::Pod && event.object.text(&["spec", "nodeName"]).is_empty() {
+            self.due.insert(event.key.clone(), (event.object.uid().to_owned(), None));
+        }
+    }
+
+    fn step(&mut self, now: Timestamp) -> Vec<Write> {
+        for (_, due) in self.due.values_mut() {
+            due.get_or_insert(now + SignedDuration::from_secs(3));
+        }
+        let ripe = self.due.iter().find(|(_, (_, due))| due.is_some_and(|due| due <= now));
+        let Some(pod) = ripe.map(|(pod, _)| pod.clone()) else { return Vec::new() };
+        let (uid, _) = self.due.remove(&pod).unwrap();
+        self.log.borrow_mut().push(format!("{} {now}", pod.name));
+        let bind = Write::Bind { pod, uid, node: "n".to_owned() };
+        vec![bind.clone(), bind]
+    }
+
+    fn refused(&mut self, write: &Write, code: u16, _: &str) {
+        self.log.borrow_mut().push(format!("refused {code} {}", matches!(write, Write::Bind { .. })));
+    }
+
+    fn wakes_at(&self) -> Option<Timestamp> {
+        self.due.values().map(|(_, due)| due.unwrap_or(Timestamp::MIN)).min()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_participant_is_asked_when_it_wants_to_be() {
+    let mut world = world(Lifecycle::fast());
+    let log = std::rc::Rc::default();
+    world.join(Box::new(Binder { log: std::rc::Rc::clone(&log), ..Binder::default() }));
+    create(&world, Kind::Node, node("n", &json!({}))).await;
+    pass(&mut world, 10).await;
+    create(&world, Kind::Pod, json!({"metadata": {"name": "p"}, "spec": spec(&json!({}))})).await;
+    pass(&mut world, 2).await;
+    assert_eq!(ready(&world), 0);
+    pass(&mut world, 2).await;
+    assert_eq!(ready(&world), 1);
+    assert_eq!(*log.borrow(), ["p 2026-01-01T12:00:13Z", "refused 409 true"]);
+    assert_eq!(world.refusals(), 1);
 }
 
 /// `run` goes on until it is dropped, beside others on the same runtime.
