@@ -6,10 +6,13 @@ use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use jiff::{SignedDuration, Timestamp};
+use joiner_sim::controller::Participant;
+use joiner_sim::event::Event;
 use joiner_sim::kubelet::{Lifecycle, Span};
 use joiner_sim::object::{Fields, Kind};
 use joiner_sim::settings::Settings;
 use joiner_sim::world::World;
+use joiner_sim::write::Write;
 use serde_json::{Value, json};
 
 fn start() -> Timestamp {
@@ -269,6 +272,122 @@ async fn what_is_refused_is_tried_again() {
     assert_eq!(ready(&world), 2);
     let (_, set) = world.cache().all(Kind::ReplicaSet).next().unwrap();
     assert!(set.condition("ReplicaFailure").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn chaos_comes_when_it_is_asked_for() {
+    let mut world = world(Lifecycle::fast());
+    for name in ["a", "b"] {
+        create(&world, Kind::Node, node(name, &json!({}))).await;
+    }
+    let stage = "pod-container-running-failed.stage.kwok.x-k8s.io";
+    let pod = json!({
+        "metadata": {"name": "p", "labels": {stage: "true"}, "annotations": {
+            format!("{stage}/delay"): "10s", format!("{stage}/jitter-delay"): "10s",
+            format!("{stage}/reason"): "OutOfPaper", format!("{stage}/exit-code"): "42",
+        }},
+        "spec": spec(&json!({"nodeName": "a"})),
+    });
+    create(&world, Kind::Pod, pod).await;
+    pass(&mut world, 9).await;
+    assert_eq!(pods(&world)[0].text(&["status", "phase"]), "Running");
+    pass(&mut world, 2).await;
+    let failed = pods(&world)[0];
+    assert_eq!(failed.text(&["status", "phase"]), "Failed");
+    let state = &failed.items(&["status", "containerStatuses"])[0]["state"]["terminated"];
+    assert_eq!((&state["reason"], &state["exitCode"]), (&json!("OutOfPaper"), &json!(42)));
+
+    let stage = "node-not-ready.stage.kwok.x-k8s.io";
+    let ill = json!({"metadata": {"labels": {stage: "true"}, "annotations": {format!("{stage}/type"): "DiskPressure"}}});
+    send(&world, Method::PATCH, "/api/v1/nodes/b", &ill).await;
+    pass(&mut world, 5).await;
+    let lost = world.cache().find(Kind::Node, "", "b").unwrap();
+    assert_eq!(lost.condition("Ready").unwrap()["reason"], "nodeFailed");
+    assert!(lost.condition_is_true("DiskPressure"));
+    let taints = lost.items(&["spec", "taints"]).iter().map(|taint| taint.text(&["key"]).to_owned());
+    let taints: std::collections::BTreeSet<String> = taints.collect();
+    assert!(
+        taints.contains("node.kubernetes.io/not-ready")
+            && taints.contains("node.kubernetes.io/disk-pressure")
+    );
+    let well = json!({"metadata": {"labels": {stage: null}}});
+    send(&world, Method::PATCH, "/api/v1/nodes/b", &well).await;
+    pass(&mut world, 5).await;
+    let back = world.cache().find(Kind::Node, "", "b").unwrap();
+    assert!(back.condition_is_true("Ready") && back.items(&["spec", "taints"]).is_empty());
+}
+
+/// A thousand pods made and removed: every pod costs a few writes, whatever the number of the others.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_pods_cost_a_thousand_times_as_much_as_one() {
+    let mut world = world(Lifecycle::fast());
+    create(&world, Kind::Node, node("n0", &json!({}))).await;
+    create(&world, Kind::Deployment, deployment(1000, &spec(&json!({"nodeName": "n0"})), &json!({}))).await;
+    pass(&mut world, 5).await;
+    assert_eq!(ready(&world), 1000);
+    let before = world.cache().revision();
+    let none = json!({"spec": {"replicas": 0}});
+    send(&world, Method::PATCH, "/apis/apps/v1/namespaces/default/deployments/web", &none).await;
+    pass(&mut world, 5).await;
+    assert!(pods(&world).is_empty());
+    let writes = world.cache().revision() - before;
+    assert!(writes < 3200, "{writes} versions for a thousand removals and as many entries");
+    assert_eq!(world.refusals(), 0);
+}
+
+/// Binds every pod three seconds after it has seen it, and once more, which is refused.
+#[derive(Default)]
+struct Binder {
+    due: std::collections::BTreeMap<joiner_sim::object::Key, (String, Option<Timestamp>)>,
+    log: std::rc::Rc<std::cell::RefCell<Vec<String>>>,
+}
+
+impl Participant for Binder {
+    fn name(&self) -> &'static str {
+        "binder"
+    }
+
+    fn observe(&mut self, event: &Event) {
+        if event.key.kind == Kind::Pod && event.object.text(&["spec", "nodeName"]).is_empty() {
+            self.due.insert(event.key.clone(), (event.object.uid().to_owned(), None));
+        }
+    }
+
+    fn step(&mut self, now: Timestamp) -> Vec<Write> {
+        for (_, due) in self.due.values_mut() {
+            due.get_or_insert(now + SignedDuration::from_secs(3));
+        }
+        let ripe = self.due.iter().find(|(_, (_, due))| due.is_some_and(|due| due <= now));
+        let Some(pod) = ripe.map(|(pod, _)| pod.clone()) else { return Vec::new() };
+        let (uid, _) = self.due.remove(&pod).unwrap();
+        self.log.borrow_mut().push(format!("{} {now}", pod.name));
+        let bind = Write::Bind { pod, uid, node: "n".to_owned() };
+        vec![bind.clone(), bind]
+    }
+
+    fn refused(&mut self, write: &Write, code: u16, _: &str) {
+        self.log.borrow_mut().push(format!("refused {code} {}", matches!(write, Write::Bind { .. })));
+    }
+
+    fn wakes_at(&self) -> Option<Timestamp> {
+        self.due.values().map(|(_, due)| due.unwrap_or(Timestamp::MIN)).min()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_participant_is_asked_when_it_wants_to_be() {
+    let mut world = world(Lifecycle::fast());
+    let log = std::rc::Rc::default();
+    world.join(Box::new(Binder { log: std::rc::Rc::clone(&log), ..Binder::default() }));
+    create(&world, Kind::Node, node("n", &json!({}))).await;
+    pass(&mut world, 10).await;
+    create(&world, Kind::Pod, json!({"metadata": {"name": "p"}, "spec": spec(&json!({}))})).await;
+    pass(&mut world, 2).await;
+    assert_eq!(ready(&world), 0);
+    pass(&mut world, 2).await;
+    assert_eq!(ready(&world), 1);
+    assert_eq!(*log.borrow(), ["p 2026-01-01T12:00:13Z", "refused 409 true"]);
+    assert_eq!(world.refusals(), 1);
 }
 
 /// `run` goes on until it is dropped, beside others on the same runtime.

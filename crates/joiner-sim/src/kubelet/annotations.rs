@@ -24,9 +24,6 @@ pub const STARTUP_TAINTS: &str = "joiner.sh/startup-taints";
 /// Node: `stopped` when its kubelet no longer reports, and nothing on it changes any more.
 pub const KUBELET: &str = "joiner.sh/kubelet";
 
-/// Node or pod label: `true` makes a node not ready.
-pub const NODE_NOT_READY: &str = "node-not-ready.stage.kwok.x-k8s.io";
-
 /// Pod: from its binding until it is ready.
 pub const START_TIME: &str = "joiner.sh/pod-start-time";
 

@@ -8,6 +8,7 @@
 //! stopped says so in an annotation, and the node lifecycle controller goes by that.
 
 pub mod annotations;
+mod chaos;
 mod node;
 mod pod;
 
@@ -167,10 +168,11 @@ impl Controller for Kubelets {
                     keys.extend(cache.pods_on(&event.key.name).map(|(key, _)| key.clone()));
                 }
             }
-            Kind::Pod if !event.object.text(&["spec", "nodeName"]).is_empty() => {
-                if event.change != Change::Deleted {
-                    keys.push(event.key.clone());
-                }
+            Kind::Pod
+                if event.change != Change::Deleted
+                    && !event.object.text(&["spec", "nodeName"]).is_empty() =>
+            {
+                keys.push(event.key.clone());
             }
             _ => {}
         }

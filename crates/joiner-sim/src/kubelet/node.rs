@@ -27,8 +27,7 @@ impl Kubelets {
         if has_stopped(node) || node.is_deleting() {
             return outcome;
         }
-        if node.label(annotations::NODE_NOT_READY) == Some("true") {
-            report(key, node, false, now, &mut outcome);
+        if self.node_chaos(key, node, now, &mut outcome) {
             return outcome;
         }
         if !node.condition_is_true("Ready") {
@@ -49,7 +48,7 @@ impl Kubelets {
     }
 
     fn initialize(&mut self, key: &Key, node: &Object, now: Timestamp, outcome: &mut Outcome) {
-        let mut status = ready_status(node, true, now);
+        let mut status = ready_status(node, now);
         for (field, room) in [("capacity", None), ("allocatable", status.get("capacity").cloned())] {
             if status.entries(&[field]).is_none_or(serde_json::Map::is_empty) {
                 let room = room.unwrap_or_else(|| json!({"cpu": "1k", "memory": "1Ti", "pods": "1M"}));
@@ -84,7 +83,7 @@ impl Kubelets {
 }
 
 /// The status with all conditions that a kubelet reports.
-fn ready_status(node: &Value, ready: bool, now: Timestamp) -> Value {
+fn ready_status(node: &Value, now: Timestamp) -> Value {
     let mut status = node.at(&["status"]).clone();
     if !status.is_object() {
         status = json!({});
@@ -100,25 +99,13 @@ fn ready_status(node: &Value, ready: bool, now: Timestamp) -> Value {
         });
         set_condition(&mut conditions, condition, now);
     };
-    match ready {
-        true => set("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-        false => set("Ready", "False", "NodeNotReady", "kubelet is not ready"),
+    set("Ready", "True", "KubeletReady", "kubelet is posting ready status");
+    for (kind, reason, message) in NO_PRESSURE {
+        set(kind, "False", reason, message);
     }
-    if ready {
-        for (kind, reason, message) in NO_PRESSURE {
-            set(kind, "False", reason, message);
-        }
-        set("NetworkUnavailable", "False", "RouteCreated", "RouteController created a route");
-    }
+    set("NetworkUnavailable", "False", "RouteCreated", "RouteController created a route");
     status["conditions"] = conditions.into();
     status
-}
-
-fn report(key: &Key, node: &Value, ready: bool, now: Timestamp, outcome: &mut Outcome) {
-    let status = ready_status(node, ready, now);
-    if let Some(patch) = merge_patch(node.at(&["status"]), &status) {
-        outcome.writes.push(Write::merge_status(key.clone(), json!({"status": patch})));
-    }
 }
 
 fn take_off_startup_taints(key: &Key, node: &Value, now: Timestamp, outcome: &mut Outcome) {

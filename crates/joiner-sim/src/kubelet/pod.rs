@@ -24,7 +24,7 @@ impl Kubelets {
             self.start(key, pod, node, now, &mut outcome);
         } else if !pod.condition_is_true("Ready") && marked_by_node_loss(pod, node) {
             outcome.writes.push(ready_again(key, pod, now));
-        } else {
+        } else if !self.pod_chaos(key, pod, now, &mut outcome) {
             self.finish(key, pod, now, &mut outcome);
         }
         outcome

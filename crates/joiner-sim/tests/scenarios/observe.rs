@@ -277,7 +277,7 @@ impl Sequence {
     }
 
     /// Reads a line that the simulated cluster kept.
-    pub fn from_trace(&mut self, line: &str, namespace: &str) {
+    pub fn take_trace(&mut self, line: &str, namespace: &str) {
         let mut parts = line.splitn(4, ' ');
         let (_, change, key, object) = (parts.next(), parts.next(), parts.next(), parts.next());
         if key.is_some_and(|key| key.starts_with(&format!("pods/{namespace}/"))) {

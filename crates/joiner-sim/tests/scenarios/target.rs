@@ -166,9 +166,10 @@ async fn act(server: &Server<'_>, script: &Script, step: &Value) -> Value {
             let path = format!("{}?labelSelector={selector}", collection(Kind::Pod, namespace));
             let list = expect(server.send(Method::GET, &path, "application/json", None).await);
             let unbound = what["unbound"] == true;
-            let pods = list.items(&["items"]).iter().filter(|pod| {
-                !pod.is_deleting() && !(unbound && !pod.text(&["spec", "nodeName"]).is_empty())
-            });
+            let pods = list
+                .items(&["items"])
+                .iter()
+                .filter(|pod| !pod.is_deleting() && (!unbound || pod.text(&["spec", "nodeName"]).is_empty()));
             let phase = what["phase"].as_str();
             let pods = pods.filter(|pod| phase.is_none_or(|phase| pod.text(&["status", "phase"]) == phase));
             let count = what["count"].as_u64().map_or(usize::MAX, |count| usize::try_from(count).unwrap());
@@ -282,7 +283,7 @@ impl Simulated {
             self.world.settle_for(SignedDuration::from_secs(time)).await;
             if script.sequence {
                 for line in &self.world.trace()[read..] {
-                    seen.from_trace(line, &script.name);
+                    seen.take_trace(line, &script.name);
                 }
                 read = self.world.trace().len();
             }

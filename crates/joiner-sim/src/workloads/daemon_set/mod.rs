@@ -209,7 +209,11 @@ impl DaemonSets {
                 running.sort_by_key(|(pod_key, pod)| (pod.created(), (*pod_key).clone()));
                 delete.extend(running.into_iter().skip(1));
             } else if update::surge(set, 1) != 0 {
-                surge.look(set, &running, hash, now, &mut create, &mut delete, node.name());
+                match surge.look(set, &running, hash, now, node.name()) {
+                    update::Step::End(old) => delete.push(old),
+                    update::Step::Join => create.push(node.name()),
+                    update::Step::Nothing => {}
+                }
             }
         }
         create.extend(surge.room(set, cache));

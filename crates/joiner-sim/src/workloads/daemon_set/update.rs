@@ -25,15 +25,24 @@ fn desired(set: &Value, cache: &Cache) -> i64 {
     i64::try_from(nodes.count()).unwrap_or(0)
 }
 
+type Entry<'a> = (&'a Key, &'a Object);
+
 /// The old and the new pod of a node.
-fn pair<'a>(
-    pods: &[(&'a Key, &'a Object)],
-    hash: &str,
-) -> (Option<(&'a Key, &'a Object)>, Option<(&'a Key, &'a Object)>) {
+fn pair<'a>(pods: &[(&'a Key, &'a Object)], hash: &str) -> (Option<Entry<'a>>, Option<Entry<'a>>) {
     let living = || pods.iter().copied().filter(|(_, pod)| !pod.is_deleting());
     let new = living().find(|(_, pod)| pod.label(HASH) == Some(hash));
     let old = living().find(|(_, pod)| pod.label(HASH) != Some(hash));
     (old, new)
+}
+
+/// What to do on one node during an update with a surge.
+pub(super) enum Step<'a> {
+    /// The old pod goes.
+    End(Entry<'a>),
+    /// A new pod comes beside the old one.
+    Join,
+    /// Nothing yet.
+    Nothing,
 }
 
 /// An update with a surge, over all nodes.
@@ -50,23 +59,22 @@ impl<'a> Surge<'a> {
     pub fn look(
         &mut self,
         set: &Value,
-        running: &[(&'a Key, &'a Object)],
+        running: &[Entry<'a>],
         hash: &str,
         now: Timestamp,
-        create: &mut Vec<&'a str>,
-        delete: &mut Vec<(&'a Key, &'a Object)>,
         node: &'a str,
-    ) {
+    ) -> Step<'a> {
         let min_ready = set.number(&["spec", "minReadySeconds"]).unwrap_or(0);
         let available = |pod: &Object| availability(pod, min_ready, now).0;
         match pair(running, hash) {
-            (Some(old), Some((_, new))) if available(new) => delete.push(old),
+            (Some(old), Some((_, new))) if available(new) => return Step::End(old),
             (Some(_), Some(_)) => self.under_way += 1,
-            (Some((_, old)), None) if !available(old) => create.push(node),
+            (Some((_, old)), None) if !available(old) => return Step::Join,
             (Some(_), None) => self.candidates.push(node),
             (None, Some((_, new))) => self.under_way += i64::from(!available(new)),
             (None, None) => {}
         }
+        Step::Nothing
     }
 
     /// The nodes that may have a second pod now.

@@ -225,9 +225,5 @@ pub(crate) fn bounds(deployment: &Value, replicas: i64) -> (i64, i64) {
     let rolling = deployment.at(&["spec", "strategy", "rollingUpdate"]);
     let surge = share(&rolling["maxSurge"], replicas, true);
     let unavailable = share(&rolling["maxUnavailable"], replicas, false);
-    if surge == 0 && unavailable == 0 {
-        (0, 1.min(replicas.max(1)))
-    } else {
-        (surge, unavailable.min(replicas.max(0)))
-    }
+    if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable.min(replicas.max(0))) }
 }
