@@ -44,6 +44,7 @@ impl Scheduler {
     /// One attempt.
     pub(super) fn attempt(&mut self, pod: PodId, now: Timestamp) -> Vec<Write> {
         self.attempts += 1;
+        self.nodes.sort();
         let class_id = self.pods.row(pod).class;
         let class = &self.pods.classes[class_id as usize];
         if let Some(broken) = class.broken.clone() {
@@ -102,7 +103,7 @@ impl Scheduler {
 
     /// Holds a pod against the nodes.
     fn ask(&mut self, pod: PodId, state: &ClassState, volumes: Option<&PodVolumes>) -> Answer {
-        let order = self.nodes.list().to_vec();
+        let order = self.nodes.list();
         if order.is_empty() {
             return Answer::NoNodes;
         }
@@ -128,7 +129,7 @@ impl Scheduler {
             let known = named.iter().filter_map(|name| self.nodes.known(name));
             known.filter(|node| self.nodes.rows[*node as usize].present).collect()
         });
-        let asked = named.as_deref().unwrap_or(&order);
+        let asked = named.as_deref().unwrap_or(order);
         let wanted = self.enough(asked.len());
         let (mut feasible, mut refusals) = (Vec::new(), Refusals::default());
         refusals.others = named.is_some().then_some(Reason::NotNamed);
@@ -146,7 +147,7 @@ impl Scheduler {
         let answer = match feasible[..] {
             [] => {
                 let sentence = refusals.sentence(&self.names, order.len());
-                let preemption = view.preempt(&refusals, &self.budgets, &order);
+                let preemption = view.preempt(&refusals, &self.budgets, order.len());
                 Answer::Refused { sentence, rules: refusals.rules(), preemption }
             }
             [only] => Answer::Found { equals: vec![only] },

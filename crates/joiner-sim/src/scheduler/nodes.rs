@@ -205,12 +205,16 @@ impl Nodes {
         self.order.zones.iter().map(|(_, nodes)| nodes.len()).sum()
     }
 
-    /// The nodes in the order in which they are looked at.
-    pub(crate) fn list(&mut self) -> &[NodeId] {
+    /// Puts the nodes into the order in which they are looked at.
+    pub(crate) fn sort(&mut self) {
         if self.listed_at != Some(self.epoch) {
             self.listed = self.order.list();
             self.listed_at = Some(self.epoch);
         }
+    }
+
+    /// The nodes in the order of the last [`Nodes::sort`].
+    pub(crate) fn list(&self) -> &[NodeId] {
         &self.listed
     }
 
@@ -312,8 +316,8 @@ mod tests {
             nodes.update(&mut names, &json!({"metadata": {"name": name, "labels": labels}}));
         }
         let shown = |nodes: &mut Nodes| {
-            let list = nodes.list().to_vec();
-            list.iter().map(|id| nodes.rows[*id as usize].name.to_string()).collect::<String>()
+            nodes.sort();
+            nodes.list().iter().map(|id| nodes.rows[*id as usize].name.to_string()).collect::<String>()
         };
         assert_eq!(shown(&mut nodes), "acbd");
         nodes.remove("a");

@@ -82,7 +82,7 @@ pub(crate) enum Preemption {
 
 impl View<'_> {
     /// Looks for a node where room can be made.
-    pub(crate) fn preempt(&self, refusals: &Refusals, budgets: &Budgets, order: &[NodeId]) -> Preemption {
+    pub(crate) fn preempt(&self, refusals: &Refusals, budgets: &Budgets, nodes: usize) -> Preemption {
         if let Some(reason) = self.not_eligible(refusals) {
             return Preemption::NotEligible(reason);
         }
@@ -101,7 +101,7 @@ impl View<'_> {
             }
         }
         if found.is_empty() {
-            return Preemption::Hopeless(verdicts.sentence(self.names, order.len()));
+            return Preemption::Hopeless(verdicts.sentence(self.names, nodes));
         }
         let rank = |candidate: &Candidate| self.rank(candidate);
         let best = found.iter().map(rank).min();

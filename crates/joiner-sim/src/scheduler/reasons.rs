@@ -1,7 +1,5 @@
 //! Why a node refuses a pod, and the sentence made of the reasons of all nodes.
 
-use std::collections::BTreeMap;
-
 use joiner_core::model::Names;
 use joiner_core::model::names::PODS;
 use smallvec::SmallVec;
@@ -119,16 +117,20 @@ impl Refusals {
 
     /// `0/3 nodes are available: …`, each reason with the number of nodes that gave it.
     pub(crate) fn sentence(&self, names: &Names, nodes: usize) -> String {
-        let mut counts: BTreeMap<Reason, usize> = BTreeMap::new();
+        // Few reasons, many nodes.
+        let mut counts: Vec<(Reason, usize)> = Vec::new();
+        let mut count =
+            |reason: Reason, by: usize| match counts.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += by,
+                None => counts.push((reason, by)),
+            };
         for (_, refusal) in &self.list {
-            for reason in &refusal.reasons {
-                *counts.entry(*reason).or_insert(0) += 1;
-            }
+            refusal.reasons.iter().for_each(|reason| count(*reason, 1));
         }
         if let Some(reason) = self.others
             && self.list.len() < nodes
         {
-            *counts.entry(reason).or_insert(0) += nodes - self.list.len();
+            count(reason, nodes - self.list.len());
         }
         let mut texts: Vec<String> =
             counts.into_iter().map(|(reason, count)| format!("{count} {}", reason.text(names))).collect();

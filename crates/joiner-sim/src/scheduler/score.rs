@@ -58,11 +58,11 @@ impl View<'_> {
             }
             let requested = row.scored[at].saturating_add(self.class.scored[at]);
             if requested <= capacity {
-                sum += i128::from(capacity - requested) * i128::from(MOST) / i128::from(capacity);
+                sum += (capacity - requested).saturating_mul(MOST) / capacity;
             }
             weights += 1;
         }
-        if weights == 0 { 0 } else { (sum / weights) as i64 }
+        if weights == 0 { 0 } else { sum / weights }
     }
 
     /// The more alike the shares of CPU and memory in use, the better.

@@ -83,7 +83,10 @@ pub fn case(seed: u64, namespace: &str) -> Case {
         }
     }
     let mut objects = source.objects();
-    let bound = (0..source.within(0, 8)).map(|at| source.bound(at)).collect();
+    // Where priorities matter there must be somebody to make room.
+    let crowd =
+        if source.priorities { source.within(source.nodes, 3 * source.nodes) } else { source.within(0, 8) };
+    let bound = (0..crowd).map(|at| source.bound(at)).collect();
     let pods = (0..source.within(2, 5)).map(|at| source.pod(&format!("p{at}"), &mut objects)).collect();
     Case { namespace: source.namespace, nodes, objects, bound, pods }
 }
@@ -113,7 +116,7 @@ impl Source {
             taints.push(json!({"key": "soft", "value": "yes", "effect": "PreferNoSchedule"}));
         }
         let mut room = json!({
-            "cpu": self.pick(&["1", "2", "3500m", "4", "8"]),
+            "cpu": if self.priorities { self.pick(&["2", "3500m", "4"]) } else { self.pick(&["1", "2", "3500m", "4", "8"]) },
             "memory": self.pick(&["2Gi", "4Gi", "8Gi", "16Gi"]),
             "pods": self.pick(&["3", "10", "20"]),
             "ephemeral-storage": "20Gi",
@@ -141,7 +144,7 @@ impl Source {
             let selector = json!({"app": self.pick(&APPS)});
             out.push((
                 format!("/api/v1/namespaces/{namespace}/services"),
-                json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": selector, "ports": [{"port": 80}]}}),
+                json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"selector": selector, "clusterIP": "None", "ports": [{"port": 80}]}}),
             ));
         }
         if self.sets {

@@ -4,3 +4,5 @@ mod against_real;
 mod bed;
 mod generate;
 mod golden;
+mod incremental;
+mod life;
