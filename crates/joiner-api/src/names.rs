@@ -123,6 +123,9 @@ pub const REQUESTED_DRA_DRIVERS_ANNOTATION: &str = "karpenter.sh/requested-dra-d
 pub const PRICE_OVERLAY_APPLIED_ANNOTATION: &str = "karpenter.sh/price-overlay-applied";
 /// On claims: `"true"` if the capacity of a candidate type came from an overlay.
 pub const CAPACITY_OVERLAY_APPLIED_ANNOTATION: &str = "karpenter.sh/capacity-overlay-applied";
+/// On claims that joiner makes: uids of the pods the machine is for, separated by commas. Who they are must outlive the process that
+/// decided, or they would be planned for twice.
+pub const PLANNED_PODS_ANNOTATION: &str = "joiner.sh/planned-pods";
 /// On virtual pods: the pod stands for a capacity buffer.
 pub const BUFFER_FAKE_POD_ANNOTATION: &str = "karpenter.sh/capacity-buffer-fake-pod";
 /// On virtual pods: name of the capacity buffer.

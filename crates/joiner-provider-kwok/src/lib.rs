@@ -36,7 +36,10 @@
 //! NodePool which asks for `karpenter.k8s.aws/instance-category In [c, m, r]` works against a simulated cluster as
 //! it stands. A type that lacks such a label says so, because silence about a well-known label means "any value".
 //!
-//! Nothing here opens files, reads clocks or prints: text and values in, values out.
+//! [`launch`] makes a machine of a claim: which type, on which terms, and the Node that stands for it.
+//!
+//! Nothing here opens files, reads clocks or prints: text and values in, values out. The one exception is `live`, the provider at work over a
+//! Kubernetes client; it is behind the feature of that name, so that who only wants the lists gets no async and no client.
 
 pub mod aws;
 mod catalogue;
@@ -45,6 +48,9 @@ mod entry_reader;
 pub mod file;
 pub mod hypothetical;
 pub mod labels;
+pub mod launch;
+#[cfg(feature = "live")]
+pub mod live;
 mod problem;
 mod reader;
 mod table;

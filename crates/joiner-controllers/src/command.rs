@@ -1,0 +1,180 @@
+//! What the controllers do to the outside, as values. Steps return commands, the executor carries them out, and what came of them comes
+//! back as an event of the loop.
+//!
+//! Every command may be repeated. Those that take something away name the object by uid; patches of lists carry the version
+//! they were made from, so a change in between makes them fail instead of undoing it.
+
+use jiff::Timestamp;
+use joiner_api::{NodeClaim, NodePool};
+use joiner_provider::Terminated;
+use k8s_openapi::api::core::v1::{Event, Node};
+use serde_json::Value;
+
+use crate::decisions::DecisionKind;
+use crate::record::Note;
+
+/// One write, or one call of the provider.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Creates a claim; one of that name is taken for it.
+    CreateClaim(Box<NodeClaim>),
+    /// Merges into a claim.
+    PatchClaim {
+        /// Name.
+        name: String,
+        /// What to merge.
+        patch: Value,
+    },
+    /// Merges into a claim's status.
+    PatchClaimStatus {
+        /// Name.
+        name: String,
+        /// What to merge.
+        patch: Value,
+    },
+    /// Deletes a claim.
+    DeleteClaim {
+        /// Name.
+        name: String,
+        /// Only this one.
+        uid: String,
+    },
+    /// Merges into a node.
+    PatchNode {
+        /// Name.
+        name: String,
+        /// What to merge.
+        patch: Value,
+    },
+    /// Deletes a node.
+    DeleteNode {
+        /// Name.
+        name: String,
+        /// Only this one.
+        uid: String,
+    },
+    /// Asks the server itself whether pods that need another place are on a node; fails if so.
+    ConfirmEmpty {
+        /// Name of the node.
+        node: String,
+    },
+    /// Merges into a pool.
+    PatchPool {
+        /// Name.
+        name: String,
+        /// What to merge.
+        patch: Value,
+    },
+    /// Merges into a pool's status.
+    PatchPoolStatus {
+        /// Name.
+        name: String,
+        /// What to merge.
+        patch: Value,
+    },
+    /// Asks a pod to leave.
+    Evict {
+        /// Namespace.
+        namespace: String,
+        /// Name.
+        name: String,
+        /// Only this one.
+        uid: String,
+    },
+    /// Deletes a pod whatever its budget says.
+    DeletePod {
+        /// Namespace.
+        namespace: String,
+        /// Name.
+        name: String,
+        /// Only this one.
+        uid: String,
+        /// Seconds it gets to end.
+        grace_seconds: u32,
+    },
+    /// Ends a machine.
+    Terminate {
+        /// Provider id.
+        provider_id: String,
+    },
+    /// Writes an event.
+    CreateEvent(Box<Event>),
+    /// Counts an event up.
+    PatchEvent {
+        /// Namespace.
+        namespace: String,
+        /// Name.
+        name: String,
+        /// What to merge.
+        patch: Value,
+    },
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub enum Done {
+    /// The claim as it is now.
+    Claim(Box<NodeClaim>),
+    /// The node as it is now.
+    Node(Box<Node>),
+    /// The pool as it is now.
+    Pool(Box<NodePool>),
+    /// How far the end of a machine is.
+    Machine(Terminated),
+    /// Nothing to tell.
+    Nothing,
+}
+
+/// Why a command was not carried out.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Failure {
+    /// Somebody else changed the object.
+    Conflict,
+    /// There is no such object.
+    Gone,
+    /// A disruption budget says no, or the server asks for patience.
+    Later(String),
+    /// Pods came to the node.
+    NotEmpty,
+    /// The provider failed.
+    Provider(joiner_provider::Error),
+    /// Anything else.
+    Other(String),
+}
+
+/// Something decided, to be told.
+#[derive(Debug, Clone)]
+pub struct Remark {
+    /// What kind of decision.
+    pub kind: DecisionKind,
+    /// One sentence.
+    pub summary: String,
+    /// Objects as `kind/name`.
+    pub objects: Vec<String>,
+    /// Change in dollars per hour.
+    pub dollars_per_hour: f64,
+}
+
+/// What a look at something leads to.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// To be done first, each whatever becomes of the others.
+    pub each: Vec<Command>,
+    /// To be done one after the other; the first failure ends it.
+    pub commands: Vec<Command>,
+    /// When to look again, if nothing happens before.
+    pub again: Option<Timestamp>,
+    /// Events to write.
+    pub notes: Vec<Note>,
+    /// Decisions to tell.
+    pub remarks: Vec<Remark>,
+    /// The claim looked at is to be launched.
+    pub launch: bool,
+}
+
+impl Step {
+    /// Looks again at that time, or at an earlier one that was asked for.
+    pub fn again_at(&mut self, time: Timestamp) {
+        self.again = Some(self.again.map_or(time, |have| have.min(time)));
+    }
+}

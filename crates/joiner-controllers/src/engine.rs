@@ -1,0 +1,543 @@
+//! The loop itself: what wakes it, what it keeps, how a look becomes writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use joiner_api::NodeClaim;
+use joiner_api::names::{CAPACITY_TYPE_LABEL, INSTANCE_TYPE_LABEL, NODEPOOL_LABEL, ZONE_LABEL, conditions};
+use joiner_provider::{LaunchRequest, OfferingKey, Provider, Unregistered};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{Client, ResourceExt};
+use tokio::sync::{mpsc, watch as signal};
+use tokio::task::JoinSet;
+
+use crate::clock::Clock;
+use crate::command::{Command, Step};
+use crate::decisions::{Decision, Journal};
+use crate::execute::Executor;
+use crate::lifecycle::{condition, is_true, signed};
+use crate::pods;
+use crate::provision::{self, Nominations};
+use crate::queue::{Key, Queue};
+use crate::record::Recorder;
+use crate::reports::Report;
+use crate::settings::Settings;
+use crate::summary::{LastPlan, Summary};
+use crate::termination::Evictions;
+use crate::watch;
+use crate::world::{Change, Seen, World};
+
+/// Reports that may wait.
+const ROOM: usize = 4096;
+/// Events taken in before keys are looked at.
+const AT_ONCE: usize = 1024;
+/// The loop wakes at least so often, in case the clock was set.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+/// Decisions a summary carries.
+const JOURNAL_TAIL: usize = 50;
+
+/// The controllers of a cluster.
+pub struct Controllers {
+    engine: Engine,
+    summary: signal::Receiver<Summary>,
+}
+
+impl Controllers {
+    /// Controllers over a client and a provider; they do nothing before [`Controllers::run`].
+    pub fn new(client: Client, provider: Arc<dyn Provider>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
+        let (publisher, summary) = signal::channel(Summary::default());
+        Self { engine: Engine::new(client, provider, clock, settings, publisher), summary }
+    }
+
+    /// The present state in numbers, renewed as things happen.
+    pub fn summary(&self) -> signal::Receiver<Summary> {
+        self.summary.clone()
+    }
+
+    /// Runs until told to end. Writes that are under way are finished first.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        self.engine.run(shutdown).await;
+    }
+}
+
+/// All that the loop knows.
+pub(crate) struct Engine {
+    client: Client,
+    pub(crate) provider: Arc<dyn Provider>,
+    executor: Executor,
+    clock: Arc<dyn Clock>,
+    pub(crate) settings: Settings,
+    pub(crate) world: World,
+    pub(crate) queue: Queue,
+    pub(crate) recorder: Recorder,
+    pub(crate) journal: Journal,
+    pub(crate) nominations: Nominations,
+    pub(crate) evictions: Evictions,
+    pub(crate) batch: Batch,
+    /// Keys with a step under way; true if they are to be looked at again when it is done.
+    pub(crate) busy: BTreeMap<Key, bool>,
+    /// Keys that failed: not before then, and how often.
+    pub(crate) pauses: BTreeMap<Key, (Timestamp, u32)>,
+    /// Pods that the scheduler found no place for.
+    pub(crate) provisionable: BTreeSet<String>,
+    /// Of those, the ones that no machine helps.
+    pub(crate) refused: BTreeSet<String>,
+    /// When pods last came to or left the node of a claim.
+    pub(crate) pod_events: BTreeMap<String, Timestamp>,
+    /// Since when a claim's node has been empty and free to go.
+    pub(crate) empty_since: BTreeMap<String, Timestamp>,
+    /// Claims whose nodes are just being taken out.
+    pub(crate) leaving: BTreeSet<String>,
+    /// Provider ids of machines that are no more.
+    pub(crate) gone: BTreeSet<String>,
+    /// Offerings without capacity, and until when they are left alone.
+    pub(crate) out_of_stock: BTreeMap<OfferingKey, Timestamp>,
+    pub(crate) last_plan: Option<LastPlan>,
+    to_launch: Vec<Arc<NodeClaim>>,
+    reports: mpsc::Sender<Report>,
+    inbox: Option<mpsc::Receiver<Report>>,
+    tasks: JoinSet<()>,
+    publisher: signal::Sender<Summary>,
+    started: bool,
+}
+
+/// Pods that wait for the next decision.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) opened: Option<Timestamp>,
+    pub(crate) last: Option<Timestamp>,
+    pub(crate) uids: BTreeSet<String>,
+    /// When pods were last decided on.
+    pub(crate) decided: BTreeMap<String, Timestamp>,
+}
+
+impl Batch {
+    /// When the batch closes, if one is open.
+    pub(crate) fn due(&self, settings: &Settings) -> Option<Timestamp> {
+        let idle = self.last?.checked_add(signed(settings.batch_idle)).ok()?;
+        let most = self.opened?.checked_add(signed(settings.batch_max)).ok()?;
+        Some(idle.min(most))
+    }
+}
+
+impl Engine {
+    fn new(
+        client: Client,
+        provider: Arc<dyn Provider>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+        publisher: signal::Sender<Summary>,
+    ) -> Self {
+        let (reports, inbox) = mpsc::channel(ROOM);
+        Self {
+            executor: Executor::new(client.clone(), provider.clone()),
+            client,
+            provider,
+            clock,
+            journal: Journal::new(settings.journal),
+            settings,
+            world: World::default(),
+            queue: Queue::default(),
+            recorder: Recorder::default(),
+            nominations: Nominations::default(),
+            evictions: Evictions::default(),
+            batch: Batch::default(),
+            busy: BTreeMap::new(),
+            pauses: BTreeMap::new(),
+            provisionable: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            pod_events: BTreeMap::new(),
+            empty_since: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            gone: BTreeSet::new(),
+            out_of_stock: BTreeMap::new(),
+            last_plan: None,
+            to_launch: Vec::new(),
+            reports,
+            inbox: Some(inbox),
+            tasks: JoinSet::new(),
+            publisher,
+            started: false,
+        }
+    }
+
+    async fn run(mut self, shutdown: impl Future<Output = ()>) {
+        let mut watches = JoinSet::new();
+        let mut events = watch::start(&self.client, self.provider.node_class_kinds(), &mut watches);
+        let Some(mut inbox) = self.inbox.take() else { return };
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            let now = self.clock.now();
+            let pause = self.queue.next_due().filter(|_| self.started).map_or(LONGEST_SLEEP, |due| {
+                Duration::try_from(due.duration_since(now)).unwrap_or_default().min(LONGEST_SLEEP)
+            });
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                Some(report) = inbox.recv() => self.take_report(report),
+                seen = events.recv() => {
+                    let Some(seen) = seen else { break };
+                    self.take_seen(seen);
+                    for _ in 1..AT_ONCE {
+                        let Ok(seen) = events.try_recv() else { break };
+                        self.take_seen(seen);
+                    }
+                }
+                () = tokio::time::sleep(pause) => {}
+            }
+            while self.tasks.try_join_next().is_some() {}
+            if !self.started {
+                if !self.world.is_filled() {
+                    continue;
+                }
+                self.start();
+            }
+            self.turn();
+        }
+        watches.abort_all();
+        // What was begun is finished, or nobody would know what became of it.
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Everything has been listed: from now on decisions are made.
+    fn start(&mut self) {
+        self.started = true;
+        let now = self.now();
+        let mut machines = Vec::new();
+        for claim in self.world.claims.values() {
+            let Some(launched) = condition(claim, conditions::LAUNCHED).filter(|of| of.status == "True") else {
+                continue;
+            };
+            let joined = is_true(claim, conditions::REGISTERED) || !self.world.nodes_of(claim).is_empty();
+            if !joined && claim.metadata.deletion_timestamp.is_none() && self.is_ours(claim) {
+                machines.push(Unregistered {
+                    claim: claim.clone(),
+                    class: provision::stored_class(&self.world, &claim.spec.node_class_ref),
+                    launched_at: launched.last_transition_time.0,
+                });
+            }
+        }
+        if !machines.is_empty() {
+            let provider = self.provider.clone();
+            self.tasks.spawn(async move { provider.adopt(machines, now).await });
+        }
+        self.queue.add(Key::Disruption, now);
+        self.queue.add(Key::Collect, now);
+        self.queue.add(Key::Provision, now);
+    }
+
+    /// Looks at everything that is due.
+    fn turn(&mut self) {
+        let now = self.now();
+        while let Some(key) = self.queue.pop(now) {
+            if let Some(again) = self.busy.get_mut(&key) {
+                *again = true;
+                continue;
+            }
+            self.look(&key, now);
+        }
+        self.launch();
+        self.publish(now);
+    }
+
+    /// Carries a step out.
+    pub(crate) fn carry_out(&mut self, key: Key, step: Step, now: Timestamp) {
+        for note in &step.notes {
+            if let Some((name, command)) = self.recorder.record(note, now) {
+                self.spawn(Key::Event(name), Vec::new(), vec![command]);
+            }
+        }
+        for remark in step.remarks {
+            self.journal.add(Decision {
+                time: now,
+                kind: remark.kind,
+                summary: remark.summary,
+                objects: remark.objects,
+                dollars_per_hour: remark.dollars_per_hour,
+            });
+        }
+        if let Some(again) = step.again {
+            self.queue.add(key.clone(), again);
+        }
+        if step.commands.is_empty() && step.each.is_empty() {
+            return;
+        }
+        self.spawn(key, step.each, step.commands);
+    }
+
+    fn spawn(&mut self, key: Key, each: Vec<Command>, ordered: Vec<Command>) {
+        self.busy.insert(key.clone(), false);
+        let (executor, reports, at_once) = (self.executor.clone(), self.reports.clone(), self.settings.parallel_writes);
+        self.tasks.spawn(async move {
+            let each_done = executor.run_each(&each, at_once).await;
+            let ordered_done = executor.run_in_order(&ordered).await;
+            let each = each.into_iter().zip(each_done).collect();
+            let ordered = ordered.into_iter().zip(ordered_done).collect();
+            // Nobody listens any more only at the end.
+            let _ = reports.send(Report::Ran { key, each, ordered }).await;
+        });
+    }
+
+    /// Asks the provider what there is.
+    pub(crate) fn list_instances(&mut self) {
+        self.busy.insert(Key::Collect, false);
+        let (provider, reports) = (self.provider.clone(), self.reports.clone());
+        self.tasks.spawn(async move {
+            let listed = provider.list().await;
+            let _ = reports.send(Report::Listed(listed)).await;
+        });
+    }
+
+    /// The claim is launched at the end of this turn, together with the others.
+    pub(crate) fn launch_soon(&mut self, claim: Arc<NodeClaim>) {
+        self.busy.insert(Key::Claim(claim.name_any()), false);
+        self.to_launch.push(claim);
+    }
+
+    fn launch(&mut self) {
+        if self.to_launch.is_empty() {
+            return;
+        }
+        let unavailable = Arc::new(self.unavailable());
+        let claims = std::mem::take(&mut self.to_launch);
+        let requests: Vec<LaunchRequest> = claims
+            .iter()
+            .map(|claim| LaunchRequest {
+                claim: claim.clone(),
+                class: provision::stored_class(&self.world, &claim.spec.node_class_ref),
+                unavailable: unavailable.clone(),
+            })
+            .collect();
+        let (provider, reports) = (self.provider.clone(), self.reports.clone());
+        self.tasks.spawn(async move {
+            let outcomes = provider.launch(requests).await;
+            let launched = claims.into_iter().zip(outcomes).collect();
+            let _ = reports.send(Report::Launched(launched)).await;
+        });
+    }
+
+    /// Offerings to leave alone now.
+    pub(crate) fn unavailable(&mut self) -> BTreeSet<OfferingKey> {
+        let now = self.now();
+        self.out_of_stock.retain(|_, until| *until > now);
+        self.out_of_stock.keys().cloned().collect()
+    }
+
+    /// Whether a claim is of a node class that the provider serves.
+    pub(crate) fn is_ours(&self, claim: &NodeClaim) -> bool {
+        provision::is_served(&*self.provider, &claim.spec.node_class_ref)
+    }
+
+    fn take_seen(&mut self, seen: Seen) {
+        match seen {
+            Seen::Pod(event) => self.world.pods.observe(event).into_iter().for_each(|of| self.pod_changed(&of)),
+            Seen::Node(event) => {
+                self.world.nodes.observe(event).into_iter().for_each(|of| self.node_changed(&of));
+            }
+            Seen::Claim(event) => {
+                self.world.claims.observe(event).into_iter().for_each(|of| self.claim_changed(&of));
+            }
+            Seen::Pool(event) => {
+                for change in self.world.pools.observe(event) {
+                    self.pool_changed(&change.key);
+                }
+            }
+            Seen::Class(event) => {
+                self.world.classes.observe(event);
+                let pools: Vec<String> = self.world.pools.iter().map(|(name, _)| name.clone()).collect();
+                pools.iter().for_each(|pool| self.pool_changed(pool));
+            }
+            Seen::Overlay(event) => drop(self.world.overlays.observe(event)),
+            Seen::DaemonSet(event) => drop(self.world.daemon_sets.observe(event)),
+            Seen::Budget(event) => drop(self.world.budgets.observe(event)),
+            Seen::Namespace(event) => drop(self.world.namespaces.observe(event)),
+            Seen::Volume(event) => drop(self.world.volumes.observe(event)),
+            Seen::VolumeClaim(event) => drop(self.world.volume_claims.observe(event)),
+            Seen::StorageClass(event) => drop(self.world.storage_classes.observe(event)),
+            Seen::PriorityClass(event) => drop(self.world.priority_classes.observe(event)),
+            Seen::CsiNode(event) => drop(self.world.csi_nodes.observe(event)),
+            Seen::Attachment(event) => drop(self.world.attachments.observe(event)),
+            Seen::NotServed(kind) => self.world.set_absent(kind),
+        }
+    }
+
+    pub(crate) fn soon(&mut self, key: Key) {
+        let now = self.now();
+        self.queue.add(key, now);
+    }
+
+    fn pod_changed(&mut self, change: &Change<Pod>) {
+        self.world.index_pod(change);
+        let key = &change.key;
+        let (old, new) = (change.old.as_deref(), change.new.as_deref());
+        let nodes: BTreeSet<&str> = [old, new].into_iter().flatten().filter_map(pods::node_name).collect();
+        for node in nodes {
+            self.pod_on_node_changed(node, change.listed, old, new);
+        }
+        if new.is_some_and(pods::is_provisionable) {
+            self.provisionable.insert(key.clone());
+            let uid = new.and_then(|pod| pod.metadata.uid.clone()).unwrap_or_default();
+            self.pod_waits(uid);
+        } else if self.provisionable.remove(key) {
+            self.refused.remove(key);
+            if let Some(uid) = old.and_then(|pod| pod.metadata.uid.as_ref()) {
+                self.batch.decided.remove(uid);
+            }
+        }
+        if new.is_none()
+            && let Some(uid) = old.and_then(|pod| pod.metadata.uid.as_ref())
+        {
+            self.evictions.done(uid);
+        }
+    }
+
+    /// A pod asks for a decision, unless there was one a short while ago.
+    fn pod_waits(&mut self, uid: String) {
+        let now = self.now();
+        let recently = self.batch.decided.get(&uid).is_some_and(|time| {
+            now.duration_since(*time) < signed(self.settings.retry_interval)
+        });
+        if recently || !self.batch.uids.insert(uid) {
+            return;
+        }
+        self.batch.opened.get_or_insert(now);
+        self.batch.last = Some(now);
+        if let Some(due) = self.batch.due(&self.settings) {
+            self.queue.add(Key::Provision, due);
+        }
+    }
+
+    fn pod_on_node_changed(&mut self, name: &str, listed: bool, old: Option<&Pod>, new: Option<&Pod>) {
+        let Some(node) = self.world.nodes.get(name).cloned() else { return };
+        if node.metadata.deletion_timestamp.is_some() {
+            self.soon(Key::Node(name.to_owned()));
+        }
+        let Some(claim) = self.world.claim_of(&node).map(|claim| claim.name_any()) else { return };
+        let now = self.now();
+        let became = |is: fn(&Pod) -> bool| new.is_some_and(is) && !old.is_some_and(is);
+        let of_daemon = new.or(old).is_some_and(pods::is_daemon);
+        let moved = became(|pod| pods::node_name(pod).is_some())
+            || became(pods::is_terminal)
+            || became(pods::is_terminating)
+            || new.is_none();
+        // A list tells what is, not what happened: it starts no timer anew.
+        if moved && !of_daemon && !listed {
+            self.pod_events.insert(claim.clone(), now);
+            self.soon(Key::Claim(claim));
+        }
+        self.soon(Key::Disruption);
+    }
+
+    pub(crate) fn node_changed(&mut self, change: &Change<Node>) {
+        self.world.index_node(change);
+        self.soon(Key::Node(change.key.clone()));
+        self.soon(Key::Disruption);
+        let nodes = [change.old.as_deref(), change.new.as_deref()];
+        let mut claims = BTreeSet::new();
+        for node in nodes.into_iter().flatten() {
+            claims.extend(self.world.claims_of(node).into_iter().map(|claim| claim.name_any()));
+            if let Some(pool) = node.labels().get(NODEPOOL_LABEL) {
+                self.queue.add(Key::Pool(pool.clone()), self.clock.now());
+            }
+        }
+        claims.into_iter().for_each(|claim| self.soon(Key::Claim(claim)));
+        let going = |node: &Node| node.metadata.deletion_timestamp.is_some();
+        if change.new.is_none() || change.new.as_deref().is_some_and(going) != change.old.as_deref().is_some_and(going) {
+            self.soon(Key::Provision);
+        }
+    }
+
+    pub(crate) fn claim_changed(&mut self, change: &Change<NodeClaim>) {
+        self.world.index_claim(change);
+        self.soon(Key::Claim(change.key.clone()));
+        self.soon(Key::Disruption);
+        let claims = [change.old.as_deref(), change.new.as_deref()];
+        for claim in claims.into_iter().flatten() {
+            if let Some(pool) = claim.labels().get(NODEPOOL_LABEL) {
+                self.queue.add(Key::Pool(pool.clone()), self.clock.now());
+            }
+        }
+        let nodes: Vec<String> = claims
+            .into_iter()
+            .flatten()
+            .flat_map(|claim| self.world.nodes_of(claim))
+            .map(|node| node.name_any())
+            .collect();
+        nodes.into_iter().for_each(|node| self.soon(Key::Node(node)));
+        let going = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
+        let goes = change.new.as_deref().is_none_or(going) && !change.old.as_deref().is_some_and(going);
+        if goes {
+            // Pods that were to go there need another place.
+            let planned = change.old.iter().chain(&change.new).flat_map(|claim| crate::claims::planned_pods(claim));
+            for uid in planned.map(str::to_owned).collect::<BTreeSet<_>>() {
+                self.batch.decided.remove(&uid);
+            }
+            self.soon(Key::Provision);
+        }
+        if change.new.is_none() {
+            for map in [&mut self.pod_events, &mut self.empty_since] {
+                map.remove(&change.key);
+            }
+            self.leaving.remove(&change.key);
+            self.pauses.remove(&Key::Claim(change.key.clone()));
+            if let Some(id) = change.old.as_ref().and_then(|claim| claim.status.as_ref()?.provider_id.as_ref()) {
+                self.gone.remove(id);
+            }
+        }
+    }
+
+    pub(crate) fn pool_changed(&mut self, pool: &str) {
+        self.soon(Key::Pool(pool.to_owned()));
+        self.soon(Key::Disruption);
+        self.soon(Key::Provision);
+        let of_pool = |claim: &&Arc<NodeClaim>| claim.labels().get(NODEPOOL_LABEL).is_some_and(|of| of == pool);
+        let claims: Vec<String> =
+            self.world.claims.values().filter(of_pool).map(|claim| claim.name_any()).collect();
+        claims.into_iter().for_each(|claim| self.soon(Key::Claim(claim)));
+    }
+
+    fn publish(&mut self, now: Timestamp) {
+        let mut summary = Summary {
+            time: Some(now),
+            ready: self.started,
+            pending_pods: self.provisionable.len(),
+            refused_pods: self.refused.len(),
+            last_plan: self.last_plan,
+            journal: self.journal.tail(JOURNAL_TAIL),
+            decisions: self.journal.total,
+            ..Summary::default()
+        };
+        for claim in self.world.claims.values().filter(|claim| self.is_ours(claim)) {
+            summary.dollars_per_hour += price(&*self.provider, claim);
+            if claim.metadata.deletion_timestamp.is_some() {
+                summary.leaving += 1;
+            } else if is_true(claim, conditions::INITIALIZED) {
+                summary.nodes += 1;
+            } else {
+                summary.starting += 1;
+            }
+        }
+        self.publisher.send_if_modified(|have| {
+            let same = Summary { time: have.time, ..summary.clone() } == *have;
+            if !same {
+                *have = summary;
+            }
+            !same
+        });
+    }
+}
+
+/// What the machine of a claim costs.
+pub(crate) fn price(provider: &dyn Provider, claim: &NodeClaim) -> f64 {
+    let label = |key: &str| claim.labels().get(key).map(String::as_str);
+    let Some(name) = label(INSTANCE_TYPE_LABEL) else { return 0.0 };
+    let types = provider.types(&claim.spec.node_class_ref);
+    types.price(name, label(ZONE_LABEL), label(CAPACITY_TYPE_LABEL)).unwrap_or(0.0)
+}

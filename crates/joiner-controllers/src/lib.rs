@@ -1,0 +1,51 @@
+//! The loop: observe a cluster, decide, act.
+//!
+//! ```text
+//!  watches ──> Seen ──┐                          ┌──> API server (create, patch, evict, delete)
+//!  answers ─> Report ─┼─> World ─> look(key) ──> Step ─> executor
+//!  time ────> Queue ──┘   (one owner)  (pure)    └──> provider (launch, terminate, list)
+//!                ^                                            │
+//!                └──────────── what came of it ───────────────┘
+//! ```
+//!
+//! One task, [`Controllers::run`], owns everything that is known. Watches ([`watch`]) and answers to its own writes come to it as events; it brings the
+//! [`world`] up to date and notes which keys ([`queue`]) are to be looked at. A look is a pure function: [`lifecycle`] and [`termination`]
+//! for claims and nodes, [`nodepools`] for pools, [`provision`] for pods without a place, [`emptiness`] for nodes without pods. What it
+//! returns, a [`command::Step`], is carried out by [`execute`] beside the loop, one step per key at a time.
+//!
+//! What this buys:
+//!
+//! * **A crash loses nothing.** Progress is in the objects: the claim is written before the machine is asked for, its name follows from
+//!   the plan, it says which pods it is for. A new process reads all of it back. What is only in memory (pauses, tries, the wait
+//!   before an empty node goes) may start over.
+//! * **Nothing is bought twice.** Answers to writes enter the world at once, and claims on their way count as machines.
+//! * **Equal runs are equal.** Time comes from a [`Clock`] and tokio's timers, names from a seed; queues and maps are ordered. With paused time and one
+//!   thread two runs write the same things at the same moments.
+//!
+//! Rejected: kube's `Controller`, whose pending set is hashed, so that two runs differ; locks around shared state; a look that writes by itself.
+
+pub mod claims;
+mod clock;
+pub mod command;
+pub mod decisions;
+pub mod emptiness;
+mod engine;
+pub mod execute;
+pub mod lifecycle;
+mod looks;
+pub mod nodepools;
+pub mod pods;
+pub mod provision;
+pub mod queue;
+pub mod record;
+mod reports;
+mod settings;
+mod summary;
+pub mod termination;
+pub mod watch;
+pub mod world;
+
+pub use clock::Clock;
+pub use engine::Controllers;
+pub use settings::Settings;
+pub use summary::{LastPlan, Summary};

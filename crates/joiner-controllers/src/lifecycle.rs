@@ -1,0 +1,438 @@
+//! The life of a claim until its node is ready for pods: finalizer, launch, registration, initialisation, and giving up. Pure: a claim, its
+//! nodes and a moment in, commands out.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use joiner_api::condition::{ConditionSet, ConditionTypes, Status, Subject};
+use joiner_api::duration::NillableDuration;
+use joiner_api::names::{self, conditions};
+use joiner_api::quantity::Quantity;
+use joiner_api::{NodeClaim, NodeClaimStatus, NodePool};
+use joiner_core::model::{Effect, Taint as CoreTaint};
+use joiner_provider::{Error, Launched};
+use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::ResourceExt;
+use serde_json::{Map, Value, json};
+
+use crate::command::{Command, Remark, Step};
+use crate::decisions::DecisionKind;
+use crate::record::{Level, Note, cut};
+use crate::settings::Settings;
+
+/// Longer messages of the provider are cut.
+const LONGEST_MESSAGE: usize = 300;
+
+/// What there is to know about a claim.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// The claim.
+    pub claim: &'a NodeClaim,
+    /// Nodes with its provider id.
+    pub nodes: Vec<&'a Node>,
+    /// Its pool.
+    pub pool: Option<&'a NodePool>,
+    /// When a pod last came to or left its node, as seen by this process.
+    pub pod_event: Option<Timestamp>,
+    /// The present.
+    pub now: Timestamp,
+    /// Durations.
+    pub settings: &'a Settings,
+}
+
+/// A length of the standard library as one that instants understand.
+pub fn signed(length: std::time::Duration) -> SignedDuration {
+    SignedDuration::try_from(length).unwrap_or(SignedDuration::MAX)
+}
+
+fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
+    time.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// When an object was made.
+pub fn created(claim: &NodeClaim, now: Timestamp) -> Timestamp {
+    claim.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0)
+}
+
+/// What the rules of conditions need to know about a claim.
+pub fn subject(claim: &NodeClaim, now: Timestamp) -> Subject {
+    Subject {
+        created: created(claim, now),
+        generation: claim.metadata.generation.unwrap_or_default(),
+        deleting: claim.metadata.deletion_timestamp.is_some(),
+        now,
+    }
+}
+
+/// A condition of a claim as stored.
+pub fn condition<'a>(claim: &'a NodeClaim, condition_type: &str) -> Option<&'a Condition> {
+    claim.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == condition_type)
+}
+
+/// Whether a condition of a claim is True.
+pub fn is_true(claim: &NodeClaim, condition_type: &str) -> bool {
+    condition(claim, condition_type).is_some_and(|condition| Status::of(condition) == Status::True)
+}
+
+/// One look at a claim that is not being deleted.
+pub fn step(facts: &Facts) -> Step {
+    let claim = facts.claim;
+    let mut step = Step::default();
+    if !claim.finalizers().iter().any(|of| of == names::TERMINATION_FINALIZER) {
+        // Nothing is launched that nobody would end.
+        let mut finalizers = claim.finalizers().to_vec();
+        finalizers.push(names::TERMINATION_FINALIZER.to_owned());
+        let patch = json!({"metadata": {"resourceVersion": claim.resource_version(), "finalizers": finalizers}});
+        step.commands.push(Command::PatchClaim { name: claim.name_any(), patch });
+        return step;
+    }
+    if expire(facts, &mut step) {
+        return step;
+    }
+    let before = claim.status.clone().unwrap_or_default();
+    let mut status = before.clone();
+    let mut list = std::mem::take(&mut status.conditions);
+    let mut set = ConditionSet::open(ConditionTypes::NODE_CLAIM, subject(claim, facts.now), &mut list);
+    if set.status(conditions::LAUNCHED) != Status::True {
+        step.launch = true;
+    }
+    register(facts, &mut set, &mut status, &mut step);
+    initialise(facts, &mut set, &mut step);
+    consolidatable(facts, &mut set, &mut status, &mut step);
+    let gives_up = liveness(facts, &set, &mut step);
+    status.conditions = list;
+    if gives_up {
+        step.launch = false;
+        return step;
+    }
+    if status != before {
+        step.commands.push(status_patch(claim, &before, &status));
+    }
+    step
+}
+
+/// The patch from one status to another; lists go with the version they were made from.
+pub fn status_patch(claim: &NodeClaim, before: &NodeClaimStatus, after: &NodeClaimStatus) -> Command {
+    let mut fields = Map::new();
+    let (old, new) = (json!(before), json!(after));
+    if let (Some(old), Some(new)) = (old.as_object(), new.as_object()) {
+        for (key, value) in new {
+            if old.get(key) != Some(value) {
+                fields.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    let patch = json!({"metadata": {"resourceVersion": claim.resource_version()}, "status": fields});
+    Command::PatchClaimStatus { name: claim.name_any(), patch }
+}
+
+/// Deletes a claim whose time is over.
+fn expire(facts: &Facts, step: &mut Step) -> bool {
+    let claim = facts.claim;
+    let age = claim.spec.expire_after.as_deref().and_then(|text| NillableDuration::parse(text).ok());
+    let Some(age) = age.and_then(|age| age.duration()) else { return false };
+    let due = later(created(claim, facts.now), age.to_signed_duration());
+    if facts.now < due {
+        step.again_at(due);
+        return false;
+    }
+    step.commands.push(delete(claim));
+    step.remarks.push(Remark {
+        kind: DecisionKind::Expired,
+        summary: format!("{} is older than {age}", claim.name_any()),
+        objects: vec![format!("nodeclaim/{}", claim.name_any())],
+        dollars_per_hour: 0.0,
+    });
+    true
+}
+
+fn delete(claim: &NodeClaim) -> Command {
+    Command::DeleteClaim { name: claim.name_any(), uid: claim.uid().unwrap_or_default() }
+}
+
+fn register(facts: &Facts, set: &mut ConditionSet, status: &mut NodeClaimStatus, step: &mut Step) {
+    if set.status(conditions::LAUNCHED) != Status::True || set.status(conditions::REGISTERED) != Status::Unknown
+    {
+        return;
+    }
+    let node = match facts.nodes.as_slice() {
+        [] => {
+            set.set(
+                conditions::REGISTERED,
+                Status::Unknown,
+                "NodeNotFound",
+                "no node has the provider id of this claim yet",
+            );
+            return;
+        }
+        [node] => *node,
+        several => {
+            let names: Vec<String> = several.iter().map(|node| node.name_any()).collect();
+            let message = format!("several nodes have the provider id of this claim: {}", names.join(", "));
+            set.set_false(conditions::REGISTERED, "MultipleNodesFound", &message);
+            return;
+        }
+    };
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+    let marked = taints.iter().any(|taint| is_taint(taint, names::UNREGISTERED_TAINT, "NoExecute"));
+    let registered = node.labels().get(names::REGISTERED_LABEL).is_some_and(|value| value == "true");
+    if !marked && !registered {
+        let message = format!(
+            "node `{}` came without the taint `{}:NoExecute`: pods may have landed on it before its labels and taints were set",
+            node.name_any(),
+            names::UNREGISTERED_TAINT
+        );
+        step.notes.push(Note::new(facts.claim, Level::Warning, "UnregisteredTaintMissing", message));
+    }
+    if let Some(patch) = registration_patch(facts.claim, node, taints) {
+        step.commands.push(Command::PatchNode { name: node.name_any(), patch });
+    }
+    set.set_true(conditions::REGISTERED);
+    status.node_name = Some(node.name_any());
+}
+
+fn is_taint(taint: &Taint, key: &str, effect: &str) -> bool {
+    taint.key == key && taint.effect == effect
+}
+
+/// What makes a node agree with its claim; nothing if it does already.
+fn registration_patch(claim: &NodeClaim, node: &Node, mut taints: Vec<Taint>) -> Option<Value> {
+    let mut finalizers = node.finalizers().to_vec();
+    if !finalizers.iter().any(|of| of == names::TERMINATION_FINALIZER) {
+        finalizers.push(names::TERMINATION_FINALIZER.to_owned());
+    }
+    let mut owners = node.owner_references().to_vec();
+    let uid = claim.uid().unwrap_or_default();
+    if !owners.iter().any(|owner| owner.uid == uid) {
+        owners.push(k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+            api_version: names::API_VERSION.to_owned(),
+            kind: names::kinds::NODE_CLAIM.to_owned(),
+            name: claim.name_any(),
+            uid,
+            block_owner_deletion: Some(true),
+            controller: None,
+        });
+    }
+    let mut labels: BTreeMap<String, String> = claim.labels().clone();
+    labels.insert(names::REGISTERED_LABEL.to_owned(), "true".to_owned());
+    labels.retain(|key, value| node.labels().get(key) != Some(value));
+    let mut annotations: BTreeMap<String, String> = claim.annotations().clone();
+    annotations.retain(|key, value| {
+        key != names::PLANNED_PODS_ANNOTATION && node.annotations().get(key) != Some(value)
+    });
+    let before = taints.clone();
+    if node.labels().get(names::DO_NOT_SYNC_TAINTS_LABEL).is_none_or(|value| value != "true") {
+        let wanted = claim.spec.taints.iter().flatten().chain(claim.spec.startup_taints.iter().flatten());
+        for taint in wanted {
+            if !taints.iter().any(|have| is_taint(have, &taint.key, &taint.effect)) {
+                taints.push(taint.clone());
+            }
+        }
+    }
+    taints.retain(|taint| !is_taint(taint, names::UNREGISTERED_TAINT, "NoExecute"));
+    let unchanged = finalizers == node.finalizers()
+        && owners == node.owner_references()
+        && labels.is_empty()
+        && annotations.is_empty()
+        && taints == before;
+    (!unchanged).then(|| {
+        json!({
+            "metadata": {
+                "resourceVersion": node.resource_version(),
+                "finalizers": finalizers,
+                "ownerReferences": owners,
+                "labels": labels,
+                "annotations": annotations,
+            },
+            "spec": {"taints": taints},
+        })
+    })
+}
+
+fn initialise(facts: &Facts, set: &mut ConditionSet, step: &mut Step) {
+    if !step.commands.is_empty() {
+        // The node at hand is the one before its registration: it lacks taints that are just being put on.
+        return;
+    }
+    if set.status(conditions::REGISTERED) != Status::True || set.status(conditions::INITIALIZED) != Status::Unknown
+    {
+        return;
+    }
+    let [node] = facts.nodes.as_slice() else {
+        set.set(conditions::INITIALIZED, Status::Unknown, "NodeNotFound", "no node has the provider id of this claim yet");
+        return;
+    };
+    if let Some((reason, message)) = not_initialised(facts.claim, node) {
+        set.set(conditions::INITIALIZED, Status::Unknown, reason, &message);
+        return;
+    }
+    if node.labels().get(names::INITIALIZED_LABEL).is_none_or(|value| value != "true") {
+        let label = BTreeMap::from([(names::INITIALIZED_LABEL, "true")]);
+        let patch = json!({"metadata": {"labels": label}});
+        step.commands.push(Command::PatchNode { name: node.name_any(), patch });
+    }
+    set.set_true(conditions::INITIALIZED);
+}
+
+/// What a registered node still lacks, the first thing only.
+fn not_initialised(claim: &NodeClaim, node: &Node) -> Option<(&'static str, String)> {
+    let status = node.status.as_ref();
+    let ready = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+    if !ready.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True") {
+        return Some(("NodeNotReady", "the node is not ready".to_owned()));
+    }
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    let startup = claim.spec.startup_taints.iter().flatten();
+    for taint in startup {
+        if taints.iter().any(|have| is_taint(have, &taint.key, &taint.effect)) {
+            let message = format!("startup taint `{}:{}` is still there", taint.key, taint.effect);
+            return Some(("StartupTaintsExist", message));
+        }
+    }
+    for taint in taints {
+        let Some(effect) = Effect::parse(&taint.effect) else { continue };
+        let core = CoreTaint { key: taint.key.as_str().into(), value: "".into(), effect };
+        if joiner_state::is_ephemeral(&core) {
+            let message = format!("taint `{}:{}` is still there", taint.key, taint.effect);
+            return Some(("KnownEphemeralTaintsExist", message));
+        }
+    }
+    let allocatable = status.and_then(|status| status.allocatable.as_ref());
+    let requests = claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    for (resource, amount) in requests.into_iter().flatten() {
+        let is_zero = |text: &str| Quantity::parse(text).map_or(true, |amount| amount.signum() == 0);
+        let there = allocatable.and_then(|all| all.get(resource)).is_some_and(|amount| !is_zero(&amount.0));
+        if !is_zero(&amount.0) && !there {
+            return Some(("ResourceNotRegistered", format!("the node does not offer `{resource}`, which was asked for")));
+        }
+    }
+    None
+}
+
+/// Whether the claim has been quiet for long enough to be looked at for consolidation.
+fn consolidatable(facts: &Facts, set: &mut ConditionSet, status: &mut NodeClaimStatus, step: &mut Step) {
+    if let Some(event) = facts.pod_event {
+        let stored = status.last_pod_event_time.as_ref().map(|time| time.0);
+        let stale = stored.is_none_or(|stored| {
+            event.duration_since(stored) >= signed(facts.settings.pod_event_interval)
+        });
+        if stale {
+            status.last_pod_event_time = Some(Time(event));
+        }
+    }
+    let clear = |set: &mut ConditionSet| {
+        // Only conditions that readiness depends on cannot be cleared.
+        let _ = set.clear(conditions::CONSOLIDATABLE);
+    };
+    let Some(pool) = facts.pool.filter(|pool| pool.spec.replicas.is_none()) else { return };
+    let wait = pool.spec.disruption.consolidate_after.as_deref().unwrap_or("0s");
+    let wait = NillableDuration::parse(wait).ok().and_then(|wait| wait.duration());
+    let (Some(wait), true) = (wait, set.status(conditions::INITIALIZED) == Status::True) else {
+        clear(set);
+        return;
+    };
+    let stored = status.last_pod_event_time.as_ref().map(|time| time.0);
+    let initialised = set.get(conditions::INITIALIZED).map(|condition| condition.last_transition_time.0);
+    let Some(since) = stored.max(facts.pod_event).or(initialised) else { return };
+    let due = later(since, wait.to_signed_duration());
+    if facts.now >= due {
+        set.set_true(conditions::CONSOLIDATABLE);
+    } else {
+        clear(set);
+        step.again_at(due);
+    }
+}
+
+/// Gives up a claim that does not come up.
+fn liveness(facts: &Facts, set: &ConditionSet, step: &mut Step) -> bool {
+    let claim = facts.claim;
+    if set.status(conditions::REGISTERED) == Status::True {
+        return false;
+    }
+    let launched = set.status(conditions::LAUNCHED) == Status::True;
+    let (condition_type, limit, reason) = if launched {
+        (conditions::REGISTERED, facts.settings.registration_timeout, "did not register")
+    } else {
+        (conditions::LAUNCHED, facts.settings.launch_timeout, "was not launched")
+    };
+    let since = set.get(condition_type).map_or(facts.now, |condition| condition.last_transition_time.0);
+    let due = later(since, signed(limit));
+    if facts.now < due {
+        step.again_at(due);
+        return false;
+    }
+    step.commands.clear();
+    step.commands.push(delete(claim));
+    let minutes = limit.as_secs() / 60;
+    let why = set.get(condition_type).map(|condition| condition.message.clone()).unwrap_or_default();
+    step.remarks.push(Remark {
+        kind: DecisionKind::GaveUp,
+        summary: format!("{} {reason} within {minutes} minutes: {why}", claim.name_any()),
+        objects: vec![format!("nodeclaim/{}", claim.name_any())],
+        dollars_per_hour: 0.0,
+    });
+    true
+}
+
+/// What is written when a machine was launched.
+pub fn launched(claim: &NodeClaim, machine: &Launched, now: Timestamp) -> Vec<Command> {
+    // What the claim says about itself wins over what the provider says.
+    let mut labels = machine.labels.clone();
+    labels.extend(claim.labels().clone());
+    labels.retain(|key, value| claim.labels().get(key) != Some(value));
+    let mut annotations = machine.annotations.clone();
+    annotations.retain(|key, value| claim.annotations().get(key) != Some(value));
+    let mut commands = Vec::new();
+    if !labels.is_empty() || !annotations.is_empty() {
+        let version = claim.resource_version();
+        let patch = json!({"metadata": {"resourceVersion": version, "labels": labels, "annotations": annotations}});
+        commands.push(Command::PatchClaim { name: claim.name_any(), patch });
+    }
+    let before = claim.status.clone().unwrap_or_default();
+    let mut status = before.clone();
+    status.provider_id = Some(machine.provider_id.clone());
+    status.image_id = machine.image_id.clone().or(status.image_id);
+    status.capacity = Some(machine.capacity.clone());
+    status.allocatable = Some(machine.allocatable.clone());
+    ConditionSet::open(ConditionTypes::NODE_CLAIM, subject(claim, now), &mut status.conditions)
+        .set_true(conditions::LAUNCHED);
+    if status != before {
+        commands.push(status_patch(claim, &before, &status));
+    }
+    commands
+}
+
+/// What follows from a launch that failed.
+pub fn launch_failed(claim: &NodeClaim, error: &Error, now: Timestamp) -> Step {
+    let mut step = Step::default();
+    let objects = vec![format!("nodeclaim/{}", claim.name_any())];
+    let give_up = |summary: String| Remark { kind: DecisionKind::GaveUp, summary, objects, dollars_per_hour: 0.0 };
+    let (reason, message) = match error {
+        Error::InsufficientCapacity { message, .. } => {
+            step.notes.push(Note::new(claim, Level::Warning, "InsufficientCapacityError", message.clone()));
+            step.remarks.push(give_up(format!("no capacity for {}: {message}", claim.name_any())));
+            step.commands.push(delete(claim));
+            return step;
+        }
+        Error::NodeClassNotReady(message) => {
+            step.remarks.push(give_up(format!("the node class of {} is not ready: {message}", claim.name_any())));
+            step.commands.push(delete(claim));
+            return step;
+        }
+        Error::Rejected { reason, message } => (reason.as_str(), message.clone()),
+        Error::Throttled { .. } | Error::Denied(_) | Error::Transient(_) => ("LaunchFailed", error.to_string()),
+    };
+    let message = match message.len() {
+        length if length < LONGEST_MESSAGE => message,
+        _ => format!("{}...", cut(&message, LONGEST_MESSAGE)),
+    };
+    let before = claim.status.clone().unwrap_or_default();
+    let mut status = before.clone();
+    ConditionSet::open(ConditionTypes::NODE_CLAIM, subject(claim, now), &mut status.conditions)
+        .set(conditions::LAUNCHED, Status::Unknown, reason, &message);
+    if status != before {
+        step.commands.push(status_patch(claim, &before, &status));
+    }
+    step
+}

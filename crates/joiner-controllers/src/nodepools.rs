@@ -1,0 +1,129 @@
+//! What is written to a pool: whether it can be used, how much it has, and the hash of its template.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use joiner_api::condition::{ConditionSet, ConditionTypes, Subject};
+use joiner_api::names::{self, conditions};
+use joiner_api::quantity::Quantity;
+use joiner_api::{NodePool, nodepool_hash, validation};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use crate::command::{Command, Step};
+
+/// Resources that are shown even if there is nothing of them.
+const ALWAYS: [&str; 4] = ["cpu", "ephemeral-storage", "memory", "pods"];
+
+/// What there is to know about a pool.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// The pool.
+    pub pool: &'a NodePool,
+    /// Its node class as stored.
+    pub class: Option<&'a Value>,
+    /// Label keys that the provider makes well-known.
+    pub well_known: &'a BTreeSet<String>,
+    /// Capacity of its machines that are not going.
+    pub machines: Vec<&'a BTreeMap<String, Text>>,
+    /// The present.
+    pub now: Timestamp,
+}
+
+/// The pool with the conditions that hold now.
+pub fn with_conditions(facts: &Facts) -> NodePool {
+    let mut pool = facts.pool.clone();
+    let subject = Subject {
+        created: pool.metadata.creation_timestamp.as_ref().map_or(facts.now, |time| time.0),
+        generation: pool.metadata.generation.unwrap_or_default(),
+        deleting: pool.metadata.deletion_timestamp.is_some(),
+        now: facts.now,
+    };
+    let status = pool.status.get_or_insert_default();
+    let mut set = ConditionSet::open(ConditionTypes::NODE_POOL, subject, &mut status.conditions);
+    match validation::validate_nodepool_with(facts.pool, facts.well_known).first() {
+        None => set.set_true(conditions::VALIDATION_SUCCEEDED),
+        Some(problem) => {
+            let message = problem.to_string();
+            set.set_false(conditions::VALIDATION_SUCCEEDED, conditions::NODE_POOL_VALIDATION_FAILED, &message)
+        }
+    };
+    match class_fault(facts.class) {
+        None => set.set_true(conditions::NODE_CLASS_READY),
+        Some((reason, message)) => set.set_false(conditions::NODE_CLASS_READY, &reason, &message),
+    };
+    pool
+}
+
+/// What is wrong with a node class.
+fn class_fault(class: Option<&Value>) -> Option<(String, String)> {
+    let fault = |reason: &str, message: &str| Some((reason.to_owned(), message.to_owned()));
+    let Some(class) = class else { return fault("NodeClassNotFound", "there is no such node class") };
+    if class.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()) {
+        return fault("NodeClassTerminating", "the node class is being deleted");
+    }
+    let all = class.pointer("/status/conditions").and_then(Value::as_array);
+    let ready = all.into_iter().flatten().find(|condition| condition["type"] == conditions::READY);
+    match ready.map(|condition| (condition["status"].as_str().unwrap_or_default(), condition)) {
+        Some(("True", _)) => None,
+        Some(("False", condition)) => fault(
+            condition["reason"].as_str().unwrap_or("NodeClassNotReady"),
+            condition["message"].as_str().unwrap_or_default(),
+        ),
+        _ => fault("NodeClassReadinessUnknown", "the node class does not say whether it is ready"),
+    }
+}
+
+/// One look at a pool.
+pub fn step(facts: &Facts) -> Step {
+    let mut step = Step::default();
+    let pool = facts.pool;
+    if pool.metadata.deletion_timestamp.is_some() {
+        return step;
+    }
+    step.commands.extend(hash_patch(pool));
+    let mut after = with_conditions(facts);
+    let status = after.status.get_or_insert_default();
+    status.nodes = Some(facts.machines.len() as i64);
+    status.resources = Some(sum(&facts.machines));
+    let before = pool.status.clone().unwrap_or_default();
+    if *status != before {
+        let version = pool.resource_version();
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
+        step.commands.push(Command::PatchPoolStatus { name: pool.name_any(), patch });
+    }
+    step
+}
+
+fn hash_patch(pool: &NodePool) -> Option<Command> {
+    let template = nodepool_hash::Template::of(&pool.spec.template).ok()?;
+    let wanted = BTreeMap::from([
+        (names::NODEPOOL_HASH_ANNOTATION, nodepool_hash::hash(&template).to_string()),
+        (names::NODEPOOL_HASH_VERSION_ANNOTATION, nodepool_hash::VERSION.to_owned()),
+    ]);
+    let have = pool.annotations();
+    let same = wanted.iter().all(|(key, value)| have.get(*key) == Some(value));
+    let patch = json!({"metadata": {"resourceVersion": pool.resource_version(), "annotations": wanted}});
+    (!same).then(|| Command::PatchPool { name: pool.name_any(), patch })
+}
+
+fn sum(machines: &[&BTreeMap<String, Text>]) -> BTreeMap<String, Text> {
+    let mut totals: BTreeMap<&str, Quantity> = ALWAYS.into_iter().map(|name| (name, Quantity::ZERO)).collect();
+    for (name, amount) in machines.iter().flat_map(|machine| machine.iter()) {
+        if let Ok(amount) = Quantity::parse(&amount.0) {
+            let total = totals.entry(name).or_insert(Quantity::ZERO.with_format(amount.format()));
+            *total = if total.signum() == 0 { amount } else { *total + amount };
+        }
+    }
+    let mut texts: BTreeMap<String, Text> =
+        totals.into_iter().map(|(name, amount)| (name.to_owned(), Text(amount.to_string()))).collect();
+    texts.insert(names::NODES_RESOURCE.to_owned(), Text(machines.len().to_string()));
+    texts
+}
+
+/// The capacity of a node, if it says one.
+pub fn capacity(node: &Node) -> Option<&BTreeMap<String, Text>> {
+    node.status.as_ref()?.capacity.as_ref().filter(|capacity| !capacity.is_empty())
+}

@@ -1,0 +1,222 @@
+//! Questions about pods, the same for everybody who asks them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use joiner_api::duration::Duration;
+use joiner_api::names::{DISRUPTED_TAINT, DO_NOT_DISRUPT_ANNOTATION};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+/// Priority classes whose pods leave last.
+const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+
+/// Phase Succeeded or Failed.
+pub fn is_terminal(pod: &Pod) -> bool {
+    matches!(pod.status.as_ref().and_then(|status| status.phase.as_deref()), Some("Succeeded" | "Failed"))
+}
+
+/// Being deleted.
+pub fn is_terminating(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+/// Neither finished nor being deleted.
+pub fn is_active(pod: &Pod) -> bool {
+    !is_terminal(pod) && !is_terminating(pod)
+}
+
+/// The node it is on.
+pub fn node_name(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
+}
+
+fn is_owned_by(pod: &Pod, api_version: &str, kind: &str) -> bool {
+    let owners = pod.metadata.owner_references.iter().flatten();
+    owners.into_iter().any(|owner| owner.api_version == api_version && owner.kind == kind)
+}
+
+/// Belongs to a DaemonSet.
+pub fn is_daemon(pod: &Pod) -> bool {
+    is_owned_by(pod, "apps/v1", "DaemonSet")
+}
+
+/// Is the mirror of a static pod.
+pub fn is_mirror(pod: &Pod) -> bool {
+    is_owned_by(pod, "v1", "Node")
+}
+
+/// Its priority class is one of the two of the system.
+pub fn is_critical(pod: &Pod) -> bool {
+    let class = pod.spec.as_ref().and_then(|spec| spec.priority_class_name.as_deref());
+    class.is_some_and(|class| CRITICAL.contains(&class))
+}
+
+/// The scheduler found no place for it, and it is one of those that a new machine can help.
+pub fn is_provisionable(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    let unschedulable = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten().any(|condition| {
+        condition.type_ == "PodScheduled"
+            && condition.status == "False"
+            && condition.reason.as_deref() == Some("Unschedulable")
+    });
+    let nominated = status.and_then(|status| status.nominated_node_name.as_deref()).is_some_and(|name| !name.is_empty());
+    unschedulable && !nominated && node_name(pod).is_none() && is_active(pod) && !is_daemon(pod) && !is_mirror(pod)
+}
+
+/// Will need another place when its node goes.
+pub fn is_reschedulable(pod: &Pod) -> bool {
+    let comes_back = is_active(pod)
+        || is_terminating(pod) && !is_terminal(pod) && is_owned_by(pod, "apps/v1", "StatefulSet");
+    comes_back && !is_daemon(pod) && !is_mirror(pod)
+}
+
+/// Does not mind the taint of a node that is going.
+pub fn tolerates_disruption(pod: &Pod) -> bool {
+    let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_ref());
+    tolerations.into_iter().flatten().any(|toleration| {
+        let key = toleration.key.as_deref().unwrap_or_default();
+        let effect = toleration.effect.as_deref().unwrap_or_default();
+        let exists = toleration.operator.as_deref() == Some("Exists");
+        let value_matches = exists || toleration.value.as_deref().unwrap_or_default().is_empty();
+        (key == DISRUPTED_TAINT && value_matches || key.is_empty() && exists)
+            && (effect.is_empty() || effect == "NoSchedule")
+    })
+}
+
+/// How long a pod is protected by its annotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protection {
+    /// Not at all.
+    None,
+    /// Until then.
+    Until(Timestamp),
+    /// As long as it is there, or until it has started.
+    Open,
+}
+
+/// What the do-not-disrupt annotation says.
+pub fn protection(pod: &Pod) -> Protection {
+    let annotations = pod.metadata.annotations.as_ref();
+    let Some(value) = annotations.and_then(|all| all.get(DO_NOT_DISRUPT_ANNOTATION)) else {
+        return Protection::None;
+    };
+    if value == "true" {
+        return Protection::Open;
+    }
+    let Some(length) = Duration::parse(value).ok().filter(|length| length.nanos() > 0) else {
+        return Protection::None;
+    };
+    let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
+    match started {
+        None => Protection::Open,
+        Some(started) => started
+            .0
+            .checked_add(length.to_signed_duration())
+            .map_or(Protection::Open, Protection::Until),
+    }
+}
+
+/// Whether the do-not-disrupt annotation holds now.
+pub fn is_protected(pod: &Pod, now: Timestamp) -> bool {
+    match protection(pod) {
+        Protection::None => false,
+        Protection::Until(end) => now < end,
+        Protection::Open => true,
+    }
+}
+
+/// Past the end of its deletion for so long that nobody waits for it any more.
+pub fn is_stuck(pod: &Pod, now: Timestamp, after: std::time::Duration) -> bool {
+    let end = pod.metadata.deletion_timestamp.as_ref();
+    end.is_some_and(|end| now.duration_since(end.0) > jiff::SignedDuration::try_from(after).unwrap_or_default())
+}
+
+/// A drain waits for it.
+pub fn is_waiting_eviction(pod: &Pod, now: Timestamp, stuck_after: std::time::Duration) -> bool {
+    !is_terminal(pod) && !is_stuck(pod, now, stuck_after) && !is_mirror(pod) && !tolerates_disruption(pod)
+}
+
+/// May be asked to leave.
+pub fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
+    is_active(pod) && !tolerates_disruption(pod) && !is_mirror(pod) && !is_protected(pod, now)
+}
+
+/// Whether a label selector means a pod. An empty one means all.
+pub fn selects(selector: &LabelSelector, pod: &Pod) -> bool {
+    let empty = BTreeMap::new();
+    let labels = pod.metadata.labels.as_ref().unwrap_or(&empty);
+    let exact = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    exact
+        && selector.match_expressions.iter().flatten().all(|expression| {
+            let label = labels.get(&expression.key);
+            let named = || label.is_some_and(|label| expression.values.iter().flatten().any(|value| value == label));
+            match expression.operator.as_str() {
+                "In" => named(),
+                "NotIn" => !named(),
+                "Exists" => label.is_some(),
+                "DoesNotExist" => label.is_none(),
+                _ => false,
+            }
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn pod(value: Value) -> Pod {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn unschedulable() -> Value {
+        json!({"metadata": {"name": "a"}, "spec": {"containers": []},
+            "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}})
+    }
+
+    #[test]
+    fn provisionable_pods_are_those_a_machine_can_help() {
+        assert!(is_provisionable(&pod(unschedulable())));
+        let cases: [(&str, Value); 6] = [
+            ("/spec/nodeName", json!("n")),
+            ("/status/nominatedNodeName", json!("n")),
+            ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")),
+            ("/metadata/ownerReferences", json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u"}])),
+            ("/metadata/ownerReferences", json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}])),
+            ("/status/conditions", json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}])),
+        ];
+        for (path, change) in cases {
+            let mut value = unschedulable();
+            let (parent, field) = path.rsplit_once('/').unwrap();
+            value.pointer_mut(parent).unwrap()[field] = change;
+            assert!(!is_provisionable(&pod(value)), "{path}");
+        }
+    }
+
+    #[test]
+    fn protection_is_for_ever_or_for_a_time_since_the_start() {
+        let of = |value: &str, started: Option<&str>| {
+            protection(&pod(json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": value}},
+                "status": {"startTime": started}})))
+        };
+        assert_eq!(of("true", None), Protection::Open);
+        assert_eq!(of("5m", None), Protection::Open);
+        let end = "2026-01-01T00:05:00Z".parse().unwrap();
+        assert_eq!(of("5m", Some("2026-01-01T00:00:00Z")), Protection::Until(end));
+        for ignored in ["false", "-5m", "0", "soon"] {
+            assert_eq!(of(ignored, None), Protection::None, "{ignored}");
+        }
+    }
+
+    #[test]
+    fn tolerating_the_taint_of_a_leaving_node() {
+        let of = |toleration: Value| tolerates_disruption(&pod(json!({"spec": {"containers": [], "tolerations": [toleration]}})));
+        assert!(of(json!({"operator": "Exists"})));
+        assert!(of(json!({"key": "karpenter.sh/disrupted", "operator": "Exists", "effect": "NoSchedule"})));
+        assert!(of(json!({"key": "karpenter.sh/disrupted"})));
+        assert!(!of(json!({"key": "karpenter.sh/disrupted", "value": "x"})));
+        assert!(!of(json!({"operator": "Exists", "effect": "NoExecute"})));
+        assert!(!of(json!({"key": "other", "operator": "Exists"})));
+    }
+}

@@ -1,0 +1,353 @@
+//! Pods without a place: which of them count, and what is to be done for them. Pure: the world and a moment in, a proposal out.
+//!
+//! A pod is planned for once. The machine bought for it carries its uid, and a pod told to use a standing node is remembered for a
+//! while; until then it counts as if it were there, so a second batch neither buys for it again nor takes its room.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use joiner_api::names::conditions;
+use joiner_api::nodepool::NodeClassReference;
+use joiner_api::{NodeClaim, NodePool};
+use joiner_core::decide;
+use joiner_core::model::Snapshot;
+use joiner_core::model::ids::PodIdx;
+use joiner_core::plan::Plan;
+use joiner_provider::{OfferingKey, Provider, TypeSet};
+use joiner_state::{Cluster, Problem};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use crate::claims;
+use crate::lifecycle::{condition, is_true, signed};
+use crate::nodepools;
+use crate::pods;
+use crate::settings::Settings;
+use crate::world::{World, key_of};
+
+/// Places that pods were told to use, by the pod's uid.
+#[derive(Debug, Default)]
+pub struct Nominations(BTreeMap<String, (String, Timestamp)>);
+
+impl Nominations {
+    /// A pod was told to use a place.
+    pub fn add(&mut self, uid: String, place: String, until: Timestamp) {
+        self.0.insert(uid, (place, until));
+    }
+
+    /// Forgets what is over.
+    pub fn forget(&mut self, is_waiting: impl Fn(&str) -> bool) {
+        self.0.retain(|uid, _| is_waiting(uid));
+    }
+
+    /// Where each pod that was planned for is expected, by uid.
+    pub fn expected(&self, world: &World, now: Timestamp, settings: &Settings) -> BTreeMap<String, String> {
+        let mut expected = BTreeMap::new();
+        for (uid, (place, until)) in &self.0 {
+            if let Some(place) = standing(world, place, *until, now) {
+                expected.insert(uid.clone(), place);
+            }
+        }
+        for claim in world.claims.values() {
+            let up = condition(claim, conditions::INITIALIZED).map(|of| of.last_transition_time.0);
+            let until = up.unwrap_or(now).checked_add(signed(settings.nomination())).unwrap_or(Timestamp::MAX);
+            let mut planned = claims::planned_pods(claim).peekable();
+            if planned.peek().is_some()
+                && let Some(place) = standing(world, &claim.name_any(), until, now)
+            {
+                expected.extend(planned.map(|uid| (uid.to_owned(), place.clone())));
+            }
+        }
+        expected
+    }
+}
+
+/// The name under which a place is known to the planner, if pods may still be expected there.
+fn standing(world: &World, place: &str, until: Timestamp, now: Timestamp) -> Option<String> {
+    let node = world.nodes.get(place);
+    let claim = world.claims.get(place).or_else(|| world.claim_of(node?));
+    let going = claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
+        || node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
+    let starting = claim.is_some_and(|claim| !is_true(claim, conditions::INITIALIZED));
+    if going || (node.is_none() && claim.is_none()) || !(starting || now < until) {
+        return None;
+    }
+    let joined = claim.and_then(|claim| world.nodes_of(claim).first().map(|node| node.name_any()));
+    Some(joined.unwrap_or_else(|| place.to_owned()))
+}
+
+/// What a decision is made from, besides the world.
+pub struct Context<'a> {
+    /// The provider.
+    pub provider: &'a dyn Provider,
+    /// Choices.
+    pub settings: &'a Settings,
+    /// Offerings without capacity.
+    pub unavailable: &'a BTreeSet<OfferingKey>,
+    /// Where pods are expected, by uid.
+    pub expected: &'a BTreeMap<String, String>,
+    /// Pods that the scheduler found no place for, by key.
+    pub provisionable: &'a BTreeSet<String>,
+    /// The present.
+    pub now: Timestamp,
+}
+
+/// A claim to create.
+#[derive(Debug)]
+pub struct Planned {
+    /// The claim.
+    pub claim: NodeClaim,
+    /// Keys of its pods.
+    pub pods: Vec<String>,
+    /// What it will probably be: type, zone, capacity type.
+    pub machine: String,
+    /// Dollars per hour.
+    pub price: f64,
+}
+
+/// What is to be done.
+#[derive(Debug, Default)]
+pub struct Proposal {
+    /// Claims to create.
+    pub claims: Vec<Planned>,
+    /// Pods that go onto places that are there, by the place's name.
+    pub on_nodes: Vec<(String, Vec<String>)>,
+    /// Pods without a place, and why.
+    pub refused: Vec<(String, String)>,
+    /// Pods that were looked at.
+    pub pods: usize,
+    /// Price of the new machines.
+    pub price: f64,
+    /// A price that no other packing can beat.
+    pub lower_bound: Option<f64>,
+    /// Objects that were left out, and oddities.
+    pub notes: Vec<String>,
+}
+
+/// Pods that wait for a decision, keys in order: those the scheduler refused, and those of nodes that go.
+pub fn waiting(world: &World, context: &Context) -> Vec<Arc<Pod>> {
+    let unexpected = |pod: &Pod| !pod.uid().is_some_and(|uid| context.expected.contains_key(&uid));
+    let mut found: Vec<Arc<Pod>> =
+        context.provisionable.iter().filter_map(|key| world.pods.get(key)).filter(|pod| unexpected(pod)).cloned().collect();
+    let leaving = moving(world).filter(|pod| {
+        unexpected(pod) && !pods::is_protected(pod, context.now) && !is_held(world, pod, context.now)
+    });
+    found.extend(leaving.cloned());
+    found
+}
+
+/// Pods that will need another place because their node goes.
+pub fn moving(world: &World) -> impl Iterator<Item = &Arc<Pod>> {
+    let going = world.nodes.values().filter(|node| {
+        let claim = world.claim_of(node);
+        node.metadata.deletion_timestamp.is_some()
+            || claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
+    });
+    going.flat_map(|node| world.pods_on(&node.name_any())).filter(|pod| pods::is_reschedulable(pod))
+}
+
+/// Whether budgets keep a pod where it is for good.
+fn is_held(world: &World, pod: &Pod, now: Timestamp) -> bool {
+    if !pods::is_evictable(pod, now) {
+        return false;
+    }
+    let mut budgets = world.budgets.values().filter(|budget| {
+        budget.namespace() == pod.namespace()
+            && budget.spec.as_ref().and_then(|spec| spec.selector.as_ref()).is_some_and(|of| pods::selects(of, pod))
+    });
+    let Some(budget) = budgets.next() else { return false };
+    if budgets.next().is_some() {
+        return true;
+    }
+    use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+    let spec = budget.spec.as_ref();
+    let none = match spec.and_then(|spec| spec.max_unavailable.as_ref()) {
+        Some(IntOrString::Int(count)) => *count == 0,
+        Some(IntOrString::String(text)) => text == "0%",
+        None => false,
+    };
+    let all = matches!(spec.and_then(|spec| spec.min_available.as_ref()), Some(IntOrString::String(text)) if text == "100%");
+    none || all
+}
+
+/// Decides for the pods that wait.
+pub fn propose(world: &World, waiting: &[Arc<Pod>], context: &Context) -> Proposal {
+    let mut notes = Vec::new();
+    let cluster = gather(world, waiting, context, &mut notes);
+    let lowered = cluster.finish();
+    notes.extend(lowered.notes.iter().cloned());
+    let snapshot = lowered.snapshot;
+    let options = &context.settings.packing;
+    let plan = decide::decide(&snapshot, options);
+    let lower_bound = match options.bound_work {
+        0 => None,
+        _ if plan.machines.is_empty() => None,
+        _ => decide::lower_bound(&snapshot, options, &plan),
+    };
+    let mut proposal = raise(world, &snapshot, &plan, waiting, context);
+    proposal.lower_bound = lower_bound;
+    proposal.notes = notes;
+    proposal
+}
+
+/// Everything a decision depends on.
+fn gather(world: &World, waiting: &[Arc<Pod>], context: &Context, notes: &mut Vec<String>) -> Cluster {
+    let options = joiner_state::Options {
+        respect_preferences: context.settings.respect_preferences,
+        ..joiner_state::Options::default()
+    };
+    let mut cluster = Cluster::new(options);
+    let mut take = |done: Result<(), Problem>| {
+        if let Err(problem) = done {
+            notes.push(problem.to_string());
+        }
+    };
+    let classes: BTreeSet<&NodeClassReference> =
+        pools(world, context.provider).map(|pool| &pool.spec.template.spec.node_class_ref).collect();
+    let mut well_known = BTreeSet::new();
+    for class in classes {
+        let set = context.provider.types(class);
+        let types = with_stock(&set, context.unavailable);
+        well_known.extend(set.well_known.iter().cloned());
+        let name = (class.group.clone(), class.kind.clone(), class.name.clone());
+        cluster.add_catalogue(Some(name), types, &set.well_known);
+    }
+    for pool in pools(world, context.provider) {
+        let class = class_of(world, pool);
+        let facts = nodepools::Facts {
+            pool,
+            class: class.as_deref(),
+            well_known: &well_known,
+            machines: Vec::new(),
+            now: context.now,
+        };
+        take(cluster.add_nodepool(&nodepools::with_conditions(&facts)));
+    }
+    world.overlays.values().for_each(|of| take(cluster.add_node_overlay(of)));
+    world.namespaces.values().for_each(|of| take(cluster.add_namespace(of)));
+    world.priority_classes.values().for_each(|of| take(cluster.add_priority_class(of)));
+    world.storage_classes.values().for_each(|of| take(cluster.add_storage_class(of)));
+    world.volumes.values().for_each(|of| take(cluster.add_persistent_volume(of)));
+    world.volume_claims.values().for_each(|of| take(cluster.add_persistent_volume_claim(of)));
+    world.csi_nodes.values().for_each(|of| take(cluster.add_csi_node(of)));
+    world.daemon_sets.values().for_each(|of| take(cluster.add_daemonset(of)));
+    world.nodes.values().for_each(|of| take(cluster.add_node(of)));
+    world.claims.values().for_each(|of| take(cluster.add_nodeclaim(of)));
+    let moving: BTreeSet<String> = waiting.iter().map(|pod| key_of(&**pod)).collect();
+    for (key, pod) in world.pods.iter() {
+        if moving.contains(key) {
+            take(cluster.add_pod(&on(pod, None)));
+        } else if pods::node_name(pod).is_some() {
+            take(cluster.add_pod(pod));
+        } else if let Some(place) = pod.uid().and_then(|uid| context.expected.get(&uid))
+            && context.provisionable.contains(key)
+        {
+            take(cluster.add_pod(&on(pod, Some(place))));
+        }
+    }
+    cluster
+}
+
+/// The pod as if it were on another node, or on none.
+fn on(pod: &Pod, node: Option<&str>) -> Pod {
+    let mut pod = pod.clone();
+    if let Some(spec) = &mut pod.spec {
+        spec.node_name = node.map(str::to_owned);
+    }
+    if node.is_none() {
+        pod.metadata.deletion_timestamp = None;
+    }
+    pod
+}
+
+/// Pools that machines may be launched for: served by the provider, not going, not of a fixed size.
+pub fn pools<'w>(world: &'w World, provider: &'w dyn Provider) -> impl Iterator<Item = &'w Arc<NodePool>> {
+    world.pools.values().filter(move |pool| {
+        pool.metadata.deletion_timestamp.is_none()
+            && pool.spec.replicas.is_none()
+            && is_served(provider, &pool.spec.template.spec.node_class_ref)
+    })
+}
+
+/// Whether a node class is one of the provider's.
+pub fn is_served(provider: &dyn Provider, class: &NodeClassReference) -> bool {
+    provider.node_class_kinds().iter().any(|kind| kind.group == class.group && kind.kind == class.kind)
+}
+
+/// The node class of a pool as stored.
+pub fn class_of(world: &World, pool: &NodePool) -> Option<Arc<serde_json::Value>> {
+    stored_class(world, &pool.spec.template.spec.node_class_ref)
+}
+
+/// A node class as stored.
+pub fn stored_class(world: &World, class: &NodeClassReference) -> Option<Arc<serde_json::Value>> {
+    let stored = world.classes.get(&class.name)?;
+    serde_json::to_value(&**stored).ok().map(Arc::new)
+}
+
+/// Types with the offerings that had no capacity marked.
+fn with_stock(set: &TypeSet, unavailable: &BTreeSet<OfferingKey>) -> Vec<joiner_api::instance_type::InstanceType> {
+    let mut types = set.types.clone();
+    if unavailable.is_empty() {
+        return types;
+    }
+    for instance_type in &mut types {
+        let keys: Vec<OfferingKey> =
+            instance_type.offerings.iter().map(|offering| OfferingKey::of(instance_type, offering)).collect();
+        for (offering, key) in instance_type.offerings.iter_mut().zip(keys) {
+            offering.available &= !unavailable.contains(&key);
+        }
+    }
+    types
+}
+
+/// The plan in terms of objects.
+fn raise(
+    world: &World,
+    snapshot: &Snapshot,
+    plan: &Plan,
+    waiting: &[Arc<Pod>],
+    context: &Context,
+) -> Proposal {
+    let name = |pod: &PodIdx| snapshot.pods[pod.at()].name.to_string();
+    let uids: BTreeMap<String, String> =
+        waiting.iter().map(|pod| (key_of(&**pod), pod.uid().unwrap_or_default())).collect();
+    let mut claims: Vec<Planned> = Vec::new();
+    for machine in &plan.machines {
+        let pool = &snapshot.pools[machine.pool.at()];
+        let Some(object) = world.pools.get(&pool.name) else { continue };
+        let mut pods: Vec<String> = machine.pods.iter().map(name).collect();
+        pods.sort_unstable();
+        let pod_uids: Vec<String> = pods.iter().filter_map(|pod| uids.get(pod).cloned()).collect();
+        let is_taken = |name: &str| {
+            let planned = claims.iter().any(|planned| planned.claim.name_any() == name);
+            planned || world.claims.get(name).is_some()
+        };
+        let claim =
+            claims::claim_of(snapshot, machine, object, &pod_uids, context.settings.seed, is_taken);
+        let catalogue = &snapshot.catalogues[pool.catalogue.at()];
+        let offering = &catalogue.offerings[machine.offering.at()];
+        let machine = catalogue.types[offering.instance_type.at()].name.to_string();
+        claims.push(Planned { claim, pods, machine, price: offering.price });
+    }
+    let on_nodes = plan.on_nodes.iter().map(|(node, pods)| {
+        (snapshot.nodes[node.at()].name.to_string(), pods.iter().map(name).collect())
+    });
+    let refused = plan.refused.iter().map(|refused| {
+        let reasons = refused.reasons.iter().map(|reason| match reason.pool {
+            Some(pool) => format!("nodepool/{}: {}", snapshot.pools[pool.at()].name, reason.message),
+            None => reason.message.clone(),
+        });
+        (name(&refused.pod), reasons.collect::<Vec<_>>().join("; "))
+    });
+    Proposal {
+        price: claims.iter().map(|planned| planned.price).sum(),
+        on_nodes: on_nodes.collect(),
+        refused: refused.collect(),
+        pods: waiting.len(),
+        claims,
+        lower_bound: None,
+        notes: Vec::new(),
+    }
+}

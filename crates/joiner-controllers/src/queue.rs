@@ -1,0 +1,93 @@
+//! What is to be looked at, and when: each key once, at its earliest due time, in the order of time and then of asking.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+/// Something to look at.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// A claim, by name.
+    Claim(String),
+    /// A node, by name.
+    Node(String),
+    /// A pool, by name.
+    Pool(String),
+    /// Pods without a place.
+    Provision,
+    /// Nodes that may go.
+    Disruption,
+    /// Instances and claims that lost each other.
+    Collect,
+    /// An event to write, by its own name.
+    Event(String),
+}
+
+/// Keys with their due times.
+#[derive(Debug, Default)]
+pub struct Queue {
+    order: BTreeMap<(Timestamp, u64), Key>,
+    due: BTreeMap<Key, (Timestamp, u64)>,
+    sequence: u64,
+}
+
+impl Queue {
+    /// Asks for a key to be looked at; what was to happen earlier stays.
+    pub fn add(&mut self, key: Key, due: Timestamp) {
+        if let Some(have) = self.due.get(&key) {
+            if have.0 <= due {
+                return;
+            }
+            self.order.remove(have);
+        }
+        self.sequence += 1;
+        self.order.insert((due, self.sequence), key.clone());
+        self.due.insert(key, (due, self.sequence));
+    }
+
+    /// When something is due next.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.order.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// The first key whose time has come.
+    pub fn pop(&mut self, now: Timestamp) -> Option<Key> {
+        let first = self.order.first_entry().filter(|entry| entry.key().0 <= now)?;
+        let key = first.remove();
+        self.due.remove(&key);
+        Some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn keys_come_by_time_then_by_order_of_asking() {
+        let mut queue = Queue::default();
+        queue.add(Key::Pool("b".to_owned()), at(5));
+        queue.add(Key::Claim("a".to_owned()), at(5));
+        queue.add(Key::Provision, at(3));
+        assert_eq!(queue.next_due(), Some(at(3)));
+        assert_eq!(queue.pop(at(2)), None);
+        assert_eq!(queue.pop(at(9)), Some(Key::Provision));
+        assert_eq!(queue.pop(at(9)), Some(Key::Pool("b".to_owned())));
+        assert_eq!(queue.pop(at(9)), Some(Key::Claim("a".to_owned())));
+        assert_eq!((queue.pop(at(9)), queue.next_due()), (None, None));
+    }
+
+    #[test]
+    fn a_key_is_there_once_at_its_earliest_time() {
+        let mut queue = Queue::default();
+        queue.add(Key::Provision, at(5));
+        queue.add(Key::Provision, at(7));
+        queue.add(Key::Provision, at(4));
+        assert_eq!(queue.pop(at(4)), Some(Key::Provision));
+        assert_eq!(queue.pop(at(99)), None);
+    }
+}

@@ -1,0 +1,311 @@
+//! What came of what was done: answers enter the world, failures set pauses, machines launched are written down.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use joiner_api::NodeClaim;
+use joiner_api::names::conditions;
+use joiner_provider::{Error, Instance, Launched, Terminated};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use crate::command::{Command, Done, Failure, Remark, Step};
+use crate::decisions::DecisionKind;
+use crate::engine::Engine;
+use crate::lifecycle::{self, is_true, signed};
+use crate::queue::Key;
+use crate::record::{Level, Note};
+
+/// First and longest pause of a key after a failure.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// After somebody else's change the key is looked at again almost at once.
+const AFTER_CONFLICT: Duration = Duration::from_millis(100);
+/// A list that lacks more machines than this at once, and more than a fifth, is not believed.
+const MOST_LOST: usize = 3;
+
+/// Something that was done.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// The commands of a step.
+    Ran { key: Key, each: Vec<(Command, Result<Done, Failure>)>, ordered: Vec<(Command, Result<Done, Failure>)> },
+    /// A batch of launches.
+    Launched(Vec<(Arc<NodeClaim>, Result<Launched, Error>)>),
+    /// The provider's machines.
+    Listed(Result<Vec<Instance>, Error>),
+}
+
+impl Engine {
+    pub(crate) fn take_report(&mut self, report: Report) {
+        let now = self.now();
+        match report {
+            Report::Ran { key, each, ordered } => {
+                let again = self.busy.remove(&key) == Some(true);
+                let mut worst: Option<(String, Failure)> = None;
+                for (command, result) in each.into_iter().chain(ordered) {
+                    if let Some(failure) = self.took(&key, &command, result, now) {
+                        worst.get_or_insert((what(&command), failure));
+                    }
+                }
+                self.settle(&key, worst, again, now);
+            }
+            Report::Launched(outcomes) => {
+                for (claim, outcome) in outcomes {
+                    self.busy.remove(&Key::Claim(claim.name_any()));
+                    self.launched(&claim, outcome, now);
+                }
+            }
+            Report::Listed(listed) => {
+                self.busy.remove(&Key::Collect);
+                if let Ok(instances) = listed {
+                    self.compare(&instances, now);
+                }
+            }
+        }
+    }
+
+    /// One command's answer; what is returned still has to be dealt with.
+    fn took(&mut self, key: &Key, command: &Command, result: Result<Done, Failure>, now: Timestamp) -> Option<Failure> {
+        match result {
+            Ok(Done::Claim(claim)) => {
+                if let Some(change) = self.world.claims.written(*claim) {
+                    self.claim_changed(&change);
+                }
+            }
+            Ok(Done::Node(node)) => {
+                if let Some(change) = self.world.nodes.written(*node) {
+                    self.node_changed(&change);
+                }
+            }
+            Ok(Done::Pool(pool)) => drop(self.world.pools.written(*pool)),
+            Ok(Done::Machine(Terminated::Gone)) => {
+                if let Command::Terminate { provider_id } = command {
+                    self.gone.insert(provider_id.clone());
+                }
+                self.queue.add(key.clone(), now);
+            }
+            Ok(Done::Machine(Terminated::Terminating)) => {}
+            Ok(Done::Nothing) => self.pod_left(command, now),
+            Err(failure) => return self.failed(key, command, failure, now),
+        }
+        None
+    }
+
+    fn pod_left(&mut self, command: &Command, now: Timestamp) {
+        if let Command::Evict { namespace, name, uid } = command {
+            // Until the watch shows it going, nobody asks again.
+            self.evictions.refused(uid, now);
+            if let Some(pod) = self.world.pods.get(&format!("{namespace}/{name}")) {
+                let note = Note::new(&**pod, Level::Normal, "Evicted", self.why_evicted(pod));
+                self.carry_out(Key::Event(uid.clone()), Step { notes: vec![note], ..Step::default() }, now);
+            }
+        }
+    }
+
+    fn why_evicted(&self, pod: &Pod) -> String {
+        let node = crate::pods::node_name(pod).and_then(|node| self.world.nodes.get(node));
+        let claim = node.and_then(|node| self.world.claim_of(node));
+        let reason = claim.and_then(|claim| lifecycle::condition(claim, conditions::DISRUPTION_REASON));
+        let reason = reason.map_or("Forceful Termination", |condition| condition.reason.as_str());
+        format!("evicted: {reason}")
+    }
+
+    fn failed(&mut self, key: &Key, command: &Command, failure: Failure, now: Timestamp) -> Option<Failure> {
+        match (command, &failure) {
+            (Command::Evict { uid, .. } | Command::DeletePod { uid, .. }, _) => {
+                match failure {
+                    Failure::Gone | Failure::Conflict => self.evictions.done(uid),
+                    _ => {
+                        let due = self.evictions.refused(uid, now);
+                        self.queue.add(key.clone(), due);
+                    }
+                }
+                None
+            }
+            // An event that is not written is no reason to do anything again.
+            (Command::CreateEvent(_) | Command::PatchEvent { .. }, _) => None,
+            // What was to be taken away is gone, and what is gone needs no patch; the watch will tell the same.
+            (_, Failure::Gone) => None,
+            _ => Some(failure),
+        }
+    }
+
+    /// Sets the next look at a key whose step is done.
+    fn settle(&mut self, key: &Key, worst: Option<(String, Failure)>, again: bool, now: Timestamp) {
+        if let Key::Claim(name) = key
+            && worst.is_some()
+        {
+            self.leaving.remove(name);
+        }
+        match worst {
+            None => {
+                self.pauses.remove(key);
+                if again {
+                    self.queue.add(key.clone(), now);
+                }
+            }
+            Some((_, Failure::Conflict)) => self.look_in(key, now, AFTER_CONFLICT),
+            Some((_, Failure::NotEmpty)) => self.queue.add(Key::Disruption, now),
+            Some((what, failure)) => {
+                let pause = self.pause(key, now);
+                self.look_in(key, now, pause);
+                let why = match failure {
+                    Failure::Provider(error) => error.to_string(),
+                    Failure::Later(message) | Failure::Other(message) => message,
+                    Failure::Conflict | Failure::Gone | Failure::NotEmpty => String::new(),
+                };
+                let remark = Remark {
+                    kind: DecisionKind::Failed,
+                    summary: format!("cannot {what}: {why}; tried again in {} s", pause.as_secs()),
+                    objects: Vec::new(),
+                    dollars_per_hour: 0.0,
+                };
+                self.carry_out(key.clone(), Step { remarks: vec![remark], ..Step::default() }, now);
+                if *key == Key::Provision {
+                    self.batch.decided.clear();
+                }
+            }
+        }
+    }
+
+    fn look_in(&mut self, key: &Key, now: Timestamp, wait: Duration) {
+        if let Ok(time) = now.checked_add(signed(wait)) {
+            self.queue.add(key.clone(), time);
+        }
+    }
+
+    /// The next pause of a key that failed: twice as long each time.
+    fn pause(&mut self, key: &Key, now: Timestamp) -> Duration {
+        let entry = self.pauses.entry(key.clone()).or_insert((now, 0));
+        let pause = PAUSES.0.saturating_mul(1 << entry.1.min(20)).min(PAUSES.1);
+        entry.1 += 1;
+        entry.0 = now.checked_add(signed(pause)).unwrap_or(Timestamp::MAX);
+        pause
+    }
+
+    fn launched(&mut self, asked: &NodeClaim, outcome: Result<Launched, Error>, now: Timestamp) {
+        let name = asked.name_any();
+        let key = Key::Claim(name.clone());
+        let current = self.world.claims.get(&name).filter(|claim| claim.uid() == asked.uid()).cloned();
+        let Some(claim) = current else {
+            // The claim went while its machine was being made; comparing finds the machine.
+            self.queue.add(Key::Collect, now);
+            return;
+        };
+        match outcome {
+            Ok(machine) => {
+                self.pauses.remove(&key);
+                let commands = lifecycle::launched(&claim, &machine, now);
+                let label = |key: &str| machine.labels.get(key).map_or("?", String::as_str);
+                let remark = Remark {
+                    kind: DecisionKind::Launched,
+                    summary: format!(
+                        "{name} is a {} in {} ({})",
+                        label(joiner_api::names::INSTANCE_TYPE_LABEL),
+                        label(joiner_api::names::ZONE_LABEL),
+                        label(joiner_api::names::CAPACITY_TYPE_LABEL)
+                    ),
+                    objects: vec![format!("nodeclaim/{name}")],
+                    dollars_per_hour: 0.0,
+                };
+                self.carry_out(key, Step { commands, remarks: vec![remark], ..Step::default() }, now);
+            }
+            Err(error) => {
+                if let Error::InsufficientCapacity { offerings, .. } = &error {
+                    let until = now.checked_add(signed(self.settings.offering_pause)).unwrap_or(Timestamp::MAX);
+                    self.out_of_stock.extend(offerings.iter().map(|offering| (offering.clone(), until)));
+                }
+                let pause = match &error {
+                    Error::Throttled { retry_after } => {
+                        let due = now.checked_add(signed(*retry_after)).unwrap_or(Timestamp::MAX);
+                        self.pauses.insert(key.clone(), (due, 0));
+                        *retry_after
+                    }
+                    _ => self.pause(&key, now),
+                };
+                self.look_in(&key, now, pause);
+                let step = lifecycle::launch_failed(&claim, &error, now);
+                self.carry_out(key, step, now);
+            }
+        }
+    }
+
+    /// Clears away what lost its other half: machines without a claim, and claims whose machine is gone.
+    fn compare(&mut self, instances: &[Instance], now: Timestamp) {
+        let ids: BTreeSet<&str> = instances.iter().map(|of| of.provider_id.as_str()).collect();
+        let mut claims: BTreeMap<&str, &Arc<NodeClaim>> = BTreeMap::new();
+        for claim in self.world.claims.values() {
+            if let Some(id) = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()) {
+                claims.insert(id, claim);
+            }
+        }
+        let mut steps: Vec<(Key, Step)> = Vec::new();
+        for instance in instances {
+            let known = claims.contains_key(instance.provider_id.as_str())
+                || instance.claim.as_deref().is_some_and(|name| self.world.claims.get(name).is_some());
+            let young = instance
+                .created
+                .is_some_and(|created| now.duration_since(created) < signed(self.settings.collect_age));
+            if known || young || instance.terminating {
+                continue;
+            }
+            steps.push((
+                Key::Event(instance.provider_id.clone()),
+                collected(
+                    Command::Terminate { provider_id: instance.provider_id.clone() },
+                    format!("machine {} has no claim and is ended", instance.provider_id),
+                ),
+            ));
+        }
+        let standing = claims.iter().filter(|(_, claim)| {
+            claim.metadata.deletion_timestamp.is_none() && is_true(claim, conditions::REGISTERED) && self.is_ours(claim)
+        });
+        let (mut total, mut lost) = (0usize, Vec::new());
+        for (id, claim) in standing {
+            total += 1;
+            let ready = self.world.nodes_of(claim).iter().any(|node| {
+                let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+                conditions.into_iter().flatten().any(|of| of.type_ == "Ready" && of.status == "True")
+            });
+            if !ids.contains(id) && !ready {
+                lost.push(*claim);
+            }
+        }
+        if lost.len() <= MOST_LOST.max(total / 5) {
+            for claim in lost {
+                let (name, uid) = (claim.name_any(), claim.uid().unwrap_or_default());
+                let summary = format!("{name} is deleted: its machine is gone");
+                let key = Key::Claim(name.clone());
+                steps.push((key, collected(Command::DeleteClaim { name, uid }, summary)));
+            }
+        }
+        for (key, step) in steps {
+            if !self.busy.contains_key(&key) {
+                self.carry_out(key, step, now);
+            }
+        }
+    }
+}
+
+fn collected(command: Command, summary: String) -> Step {
+    let remark = Remark { kind: DecisionKind::Collected, summary, objects: Vec::new(), dollars_per_hour: 0.0 };
+    Step { commands: vec![command], remarks: vec![remark], ..Step::default() }
+}
+
+/// A command in words.
+fn what(command: &Command) -> String {
+    match command {
+        Command::CreateClaim(claim) => format!("create nodeclaim/{}", claim.name_any()),
+        Command::PatchClaim { name, .. } | Command::PatchClaimStatus { name, .. } => format!("update nodeclaim/{name}"),
+        Command::DeleteClaim { name, .. } => format!("delete nodeclaim/{name}"),
+        Command::PatchNode { name, .. } => format!("update node/{name}"),
+        Command::DeleteNode { name, .. } => format!("delete node/{name}"),
+        Command::ConfirmEmpty { node } => format!("list the pods of node/{node}"),
+        Command::PatchPool { name, .. } | Command::PatchPoolStatus { name, .. } => format!("update nodepool/{name}"),
+        Command::Evict { namespace, name, .. } => format!("evict pod {namespace}/{name}"),
+        Command::DeletePod { namespace, name, .. } => format!("delete pod {namespace}/{name}"),
+        Command::Terminate { provider_id } => format!("end machine {provider_id}"),
+        Command::CreateEvent(_) | Command::PatchEvent { .. } => "write an event".to_owned(),
+    }
+}

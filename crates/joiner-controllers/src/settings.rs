@@ -1,0 +1,82 @@
+//! Everything about the controllers that is a number or a choice. Defaults are those that users of the original know.
+
+use std::time::Duration;
+
+use joiner_core::decide;
+
+/// How the controllers behave.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// A batch of pending pods closes when none has come for so long.
+    pub batch_idle: Duration,
+    /// A batch closes after so long whatever comes.
+    pub batch_max: Duration,
+    /// Preferred terms hold until they are relaxed; otherwise they are not looked at.
+    pub respect_preferences: bool,
+    /// How pods are packed.
+    pub packing: decide::Options,
+    /// Names of claims are drawn from it.
+    pub seed: u64,
+    /// A claim that has not launched after so long is given up.
+    pub launch_timeout: Duration,
+    /// A claim whose node has not registered after so long is given up.
+    pub registration_timeout: Duration,
+    /// A node found empty is looked at again after so long before it goes.
+    pub validation_wait: Duration,
+    /// A drain takes at least so long, for pods bound just before the taint.
+    pub least_drain: Duration,
+    /// A pod that is past the end of its deletion by so much no longer holds a drain up.
+    pub stuck_after: Duration,
+    /// How often a drain or a detachment is looked at.
+    pub drain_interval: Duration,
+    /// How often the provider is asked whether an instance is gone.
+    pub instance_interval: Duration,
+    /// How often pods without a place are planned for again.
+    pub retry_interval: Duration,
+    /// How often instances and claims are compared.
+    pub collect_interval: Duration,
+    /// An instance younger than this may still get its claim.
+    pub collect_age: Duration,
+    /// How long an offering without capacity is left alone.
+    pub offering_pause: Duration,
+    /// Two pod events on a node closer than this are written as one.
+    pub pod_event_interval: Duration,
+    /// Writes under way at the same time.
+    pub parallel_writes: usize,
+    /// Decisions kept for screens.
+    pub journal: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            batch_idle: seconds(1),
+            batch_max: seconds(10),
+            respect_preferences: true,
+            packing: decide::Options { packing: decide::Packing::Cheapest, ..decide::Options::default() },
+            seed: 0,
+            launch_timeout: seconds(5 * 60),
+            registration_timeout: seconds(15 * 60),
+            validation_wait: seconds(15),
+            least_drain: seconds(5),
+            stuck_after: seconds(60),
+            drain_interval: seconds(1),
+            instance_interval: seconds(5),
+            retry_interval: seconds(10),
+            collect_interval: seconds(120),
+            collect_age: seconds(30),
+            offering_pause: seconds(180),
+            pod_event_interval: seconds(10),
+            parallel_writes: 64,
+            journal: 512,
+        }
+    }
+}
+
+impl Settings {
+    /// How long pods are expected on the place they were planned for.
+    pub fn nomination(&self) -> Duration {
+        (self.batch_max * 2).max(Duration::from_secs(10))
+    }
+}

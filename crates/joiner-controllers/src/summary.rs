@@ -1,0 +1,47 @@
+//! The state in a few numbers, for screens.
+
+use jiff::Timestamp;
+
+use crate::decisions::Decision;
+
+/// What a screen shows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Summary {
+    /// When it was made.
+    pub time: Option<Timestamp>,
+    /// All kinds have been listed: decisions are being made.
+    pub ready: bool,
+    /// Nodes that joiner made and that are there.
+    pub nodes: usize,
+    /// Machines asked for whose nodes are not ready for pods.
+    pub starting: usize,
+    /// Machines on their way out.
+    pub leaving: usize,
+    /// Pods that the scheduler found no place for.
+    pub pending_pods: usize,
+    /// Of those, pods that no machine would help.
+    pub refused_pods: usize,
+    /// What all machines cost.
+    pub dollars_per_hour: f64,
+    /// The last plan that bought something.
+    pub last_plan: Option<LastPlan>,
+    /// The last decisions, oldest first.
+    pub journal: Vec<Decision>,
+    /// How many decisions there have been.
+    pub decisions: u64,
+}
+
+/// A plan in numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LastPlan {
+    /// When.
+    pub time: Timestamp,
+    /// Machines bought.
+    pub machines: usize,
+    /// Pods looked at.
+    pub pods: usize,
+    /// Dollars per hour.
+    pub price: f64,
+    /// By what share it is dearer than any packing must be.
+    pub gap: Option<f64>,
+}

@@ -1,0 +1,365 @@
+//! The cluster as the controllers know it: objects by name, each at the newest version seen.
+//!
+//! Objects come from watches and from the answers to our own writes, in any order. A version already known to be past is dropped,
+//! and an object whose end was seen does not come back, so after a write the world holds it at once and never forgets it again.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use joiner_api::{NodeClaim, NodeOverlay, NodePool};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use kube::api::DynamicObject;
+use kube::runtime::watcher::Event;
+use kube::ResourceExt;
+
+/// Ends remembered per kind. An answer to a write is never so many deletions late.
+const REMEMBERED: usize = 4096;
+
+/// Objects of one kind.
+#[derive(Debug)]
+pub struct Shelf<K> {
+    objects: BTreeMap<String, Arc<K>>,
+    /// While a list comes in: the keys that are not to be dropped at its end.
+    listing: Option<BTreeSet<String>>,
+    filled: bool,
+    ended: BTreeSet<String>,
+    ended_order: VecDeque<String>,
+}
+
+impl<K> Default for Shelf<K> {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            listing: None,
+            filled: false,
+            ended: BTreeSet::new(),
+            ended_order: VecDeque::new(),
+        }
+    }
+}
+
+/// What became of an object.
+#[derive(Debug)]
+pub struct Change<K> {
+    /// Its key.
+    pub key: String,
+    /// Before.
+    pub old: Option<Arc<K>>,
+    /// Now; `None` = gone.
+    pub new: Option<Arc<K>>,
+    /// It was part of a list: nothing has happened to it just now.
+    pub listed: bool,
+}
+
+impl<K: ResourceExt> Shelf<K> {
+    /// An object by its key: the name, with the namespace in front where there is one.
+    pub fn get(&self, key: &str) -> Option<&Arc<K>> {
+        self.objects.get(key)
+    }
+
+    /// All objects, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &Arc<K>)> {
+        self.objects.iter()
+    }
+
+    /// All objects, by key.
+    pub fn values(&self) -> impl Iterator<Item = &Arc<K>> {
+        self.objects.values()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// Whether a whole list has been seen.
+    pub fn is_filled(&self) -> bool {
+        self.filled
+    }
+
+    /// The kind is not served: there is nothing to wait for.
+    pub fn set_absent(&mut self) {
+        self.filled = true;
+    }
+
+    /// Takes in what a watch tells.
+    pub fn observe(&mut self, event: Event<K>) -> Vec<Change<K>> {
+        match event {
+            Event::Init => {
+                self.listing = Some(BTreeSet::new());
+                Vec::new()
+            }
+            Event::InitApply(object) => {
+                if let Some(listing) = &mut self.listing {
+                    listing.insert(key_of(&object));
+                }
+                self.put(object, true).into_iter().collect()
+            }
+            Event::InitDone => {
+                self.filled = true;
+                let Some(listed) = self.listing.take() else { return Vec::new() };
+                let lost: Vec<String> =
+                    self.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+                lost.into_iter().filter_map(|key| self.take(key)).collect()
+            }
+            Event::Apply(object) => self.put(object, false).into_iter().collect(),
+            Event::Delete(object) => {
+                self.remember(object.uid());
+                let key = key_of(&object);
+                let same = self.objects.get(&key).is_some_and(|have| have.uid() == object.uid());
+                if same { self.take(key).into_iter().collect() } else { Vec::new() }
+            }
+        }
+    }
+
+    /// Takes in the answer to a write of ours.
+    pub fn written(&mut self, object: K) -> Option<Change<K>> {
+        if let Some(listing) = &mut self.listing {
+            // The list under way may be older than the write.
+            listing.insert(key_of(&object));
+        }
+        self.put(object, false)
+    }
+
+    fn put(&mut self, object: K, listed: bool) -> Option<Change<K>> {
+        if object.uid().is_some_and(|uid| self.ended.contains(&uid)) {
+            return None;
+        }
+        let key = key_of(&object);
+        if let Some(have) = self.objects.get(&key)
+            && have.uid() == object.uid()
+            && !is_newer(object.meta().resource_version.as_deref(), have.meta().resource_version.as_deref())
+        {
+            return None;
+        }
+        let new = Arc::new(object);
+        let old = self.objects.insert(key.clone(), new.clone());
+        Some(Change { key, old, new: Some(new), listed })
+    }
+
+    fn take(&mut self, key: String) -> Option<Change<K>> {
+        let old = self.objects.remove(&key)?;
+        self.remember(old.uid());
+        Some(Change { key, old: Some(old), new: None, listed: false })
+    }
+
+    fn remember(&mut self, uid: Option<String>) {
+        let Some(uid) = uid else { return };
+        if self.ended.insert(uid.clone()) {
+            self.ended_order.push_back(uid);
+        }
+        if self.ended_order.len() > REMEMBERED
+            && let Some(oldest) = self.ended_order.pop_front()
+        {
+            self.ended.remove(&oldest);
+        }
+    }
+}
+
+/// Versions count up; one that is no number is taken as new.
+fn is_newer(new: Option<&str>, have: Option<&str>) -> bool {
+    let number = |version: Option<&str>| version?.parse::<u64>().ok();
+    match (number(new), number(have)) {
+        (Some(new), Some(have)) => new > have,
+        _ => true,
+    }
+}
+
+/// The key of an object: its name, with the namespace in front where there is one.
+pub fn key_of<K: ResourceExt>(object: &K) -> String {
+    match object.namespace() {
+        Some(namespace) => format!("{namespace}/{}", object.name_any()),
+        None => object.name_any(),
+    }
+}
+
+macro_rules! kinds {
+    ($($variant:ident, $field:ident, $kind:ty, $what:literal;)*) => {
+        /// Something a watch tells.
+        #[derive(Debug)]
+        pub enum Seen {
+            $(#[doc = $what] $variant(Event<$kind>),)*
+            /// The server does not serve this kind.
+            NotServed(Kind),
+        }
+
+        /// The kinds that are watched.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Kind { $(#[doc = $what] $variant,)* }
+
+        /// All objects that matter.
+        #[derive(Debug, Default)]
+        pub struct World {
+            $(#[doc = $what] pub $field: Shelf<$kind>,)*
+            /// Pods by the node they are on.
+            pods_on: BTreeMap<String, BTreeSet<String>>,
+            /// Nodes by provider id.
+            nodes_of: BTreeMap<String, BTreeSet<String>>,
+            /// Claims by provider id.
+            claims_of: BTreeMap<String, BTreeSet<String>>,
+        }
+
+        impl World {
+            /// Whether every kind has been listed once.
+            pub fn is_filled(&self) -> bool {
+                true $(&& self.$field.is_filled())*
+            }
+
+            /// Notes that a kind does not exist on this server.
+            pub fn set_absent(&mut self, kind: Kind) {
+                match kind { $(Kind::$variant => self.$field.set_absent(),)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    Pod, pods, Pod, "Pods.";
+    Node, nodes, Node, "Nodes.";
+    Claim, claims, NodeClaim, "Claims.";
+    Pool, pools, NodePool, "Pools.";
+    Class, classes, DynamicObject, "Node classes.";
+    Overlay, overlays, NodeOverlay, "Overlays.";
+    DaemonSet, daemon_sets, DaemonSet, "DaemonSets.";
+    Budget, budgets, PodDisruptionBudget, "PodDisruptionBudgets.";
+    Namespace, namespaces, Namespace, "Namespaces.";
+    Volume, volumes, PersistentVolume, "PersistentVolumes.";
+    VolumeClaim, volume_claims, PersistentVolumeClaim, "PersistentVolumeClaims.";
+    StorageClass, storage_classes, StorageClass, "StorageClasses.";
+    PriorityClass, priority_classes, PriorityClass, "PriorityClasses.";
+    CsiNode, csi_nodes, CSINode, "CSINodes.";
+    Attachment, attachments, VolumeAttachment, "VolumeAttachments.";
+}
+
+impl World {
+    /// Keeps the index of pods by node.
+    pub fn index_pod(&mut self, change: &Change<Pod>) {
+        let node = |pod: &Arc<Pod>| pod.spec.as_ref()?.node_name.clone().filter(|name| !name.is_empty());
+        let (old, new) = (change.old.as_ref().and_then(node), change.new.as_ref().and_then(node));
+        reindex(&mut self.pods_on, old, new, &change.key);
+    }
+
+    /// Keeps the index of nodes by provider id.
+    pub fn index_node(&mut self, change: &Change<Node>) {
+        let id = |node: &Arc<Node>| node.spec.as_ref()?.provider_id.clone().filter(|id| !id.is_empty());
+        let (old, new) = (change.old.as_ref().and_then(id), change.new.as_ref().and_then(id));
+        reindex(&mut self.nodes_of, old, new, &change.key);
+    }
+
+    /// Keeps the index of claims by provider id.
+    pub fn index_claim(&mut self, change: &Change<NodeClaim>) {
+        let id = |claim: &Arc<NodeClaim>| claim.status.as_ref()?.provider_id.clone().filter(|id| !id.is_empty());
+        let (old, new) = (change.old.as_ref().and_then(id), change.new.as_ref().and_then(id));
+        reindex(&mut self.claims_of, old, new, &change.key);
+    }
+
+    /// Pods on a node.
+    pub fn pods_on<'w>(&'w self, node: &str) -> impl Iterator<Item = &'w Arc<Pod>> + use<'w> {
+        self.pods_on.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
+    }
+
+    /// Nodes of a claim.
+    pub fn nodes_of(&self, claim: &NodeClaim) -> Vec<&Arc<Node>> {
+        let id = claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
+        let names = id.and_then(|id| self.nodes_of.get(id));
+        names.into_iter().flatten().filter_map(|name| self.nodes.get(name)).collect()
+    }
+
+    /// Claims of a node.
+    pub fn claims_of(&self, node: &Node) -> Vec<&Arc<NodeClaim>> {
+        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
+        let names = id.and_then(|id| self.claims_of.get(id));
+        names.into_iter().flatten().filter_map(|name| self.claims.get(name)).collect()
+    }
+
+    /// The one claim of a node.
+    pub fn claim_of(&self, node: &Node) -> Option<&Arc<NodeClaim>> {
+        match self.claims_of(node).as_slice() {
+            [claim] => Some(claim),
+            _ => None,
+        }
+    }
+}
+
+fn reindex(
+    index: &mut BTreeMap<String, BTreeSet<String>>,
+    old: Option<String>,
+    new: Option<String>,
+    key: &str,
+) {
+    if old == new {
+        return;
+    }
+    if let Some(old) = old
+        && let Some(keys) = index.get_mut(&old)
+    {
+        keys.remove(key);
+        if keys.is_empty() {
+            index.remove(&old);
+        }
+    }
+    if let Some(new) = new {
+        index.entry(new).or_default().insert(key.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str, uid: &str, version: u64) -> Pod {
+        let mut pod = Pod::default();
+        pod.metadata.name = Some(name.to_owned());
+        pod.metadata.namespace = Some("default".to_owned());
+        pod.metadata.uid = Some(uid.to_owned());
+        pod.metadata.resource_version = Some(version.to_string());
+        pod
+    }
+
+    fn names(shelf: &Shelf<Pod>) -> Vec<&str> {
+        shelf.iter().map(|(key, _)| key.as_str()).collect()
+    }
+
+    #[test]
+    fn an_older_version_does_not_come_back() {
+        let mut shelf = Shelf::default();
+        assert!(shelf.written(pod("a", "1", 7)).is_some());
+        assert!(shelf.observe(Event::Apply(pod("a", "1", 5))).is_empty());
+        assert!(shelf.observe(Event::Apply(pod("a", "1", 7))).is_empty());
+        assert_eq!(shelf.observe(Event::Apply(pod("a", "1", 8))).len(), 1);
+    }
+
+    #[test]
+    fn what_has_ended_stays_gone() {
+        let mut shelf = Shelf::default();
+        shelf.observe(Event::Delete(pod("a", "1", 9)));
+        assert!(shelf.written(pod("a", "1", 8)).is_none(), "an answer that came late");
+        assert!(shelf.written(pod("a", "2", 10)).is_some(), "another object of that name");
+        assert!(shelf.observe(Event::Delete(pod("a", "1", 11))).is_empty());
+        assert_eq!(names(&shelf), ["default/a"]);
+    }
+
+    #[test]
+    fn a_new_list_drops_what_it_lacks_but_not_what_was_written_meanwhile() {
+        let mut shelf = Shelf::default();
+        shelf.observe(Event::Apply(pod("old", "1", 1)));
+        shelf.observe(Event::Apply(pod("kept", "2", 2)));
+        shelf.observe(Event::Init);
+        shelf.observe(Event::InitApply(pod("kept", "2", 2)));
+        shelf.written(pod("ours", "3", 5));
+        assert!(!shelf.is_filled());
+        let changes = shelf.observe(Event::InitDone);
+        assert_eq!((changes.len(), changes[0].key.as_str()), (1, "default/old"));
+        assert!(shelf.is_filled());
+        assert_eq!(names(&shelf), ["default/kept", "default/ours"]);
+    }
+}

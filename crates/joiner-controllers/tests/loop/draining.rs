@@ -1,0 +1,110 @@
+//! The end of a node with pods on it.
+
+use joiner_api::NodeClaim;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::stage::{Stage, pod_node};
+
+async fn set_budget(stage: &Stage, allowed: i32) {
+    let api: Api<PodDisruptionBudget> = Api::default_namespaced(stage.client.clone());
+    let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
+    let _ = api.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await;
+    let status = json!({"status": {"disruptionsAllowed": allowed, "currentHealthy": 1 + allowed, "desiredHealthy": 1,
+        "expectedPods": 2, "observedGeneration": 1}});
+    api.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_waits_for_the_disruption_budget() {
+    let stage = Stage::new().await;
+    let running = stage.start();
+    stage.create_pods("web", 2, "1").await;
+    stage.pass(15).await;
+    set_budget(&stage, 0).await;
+    let name = stage.nodes().await[0].name_any();
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    nodes.delete(&name, &DeleteParams::default()).await.unwrap();
+    stage.pass(60).await;
+    assert_eq!(stage.pods().await.len(), 2, "nobody leaves while the budget says no");
+    let node = nodes.get(&name).await.unwrap();
+    assert!(node.metadata.deletion_timestamp.is_some());
+    let taints = node.spec.unwrap().taints.unwrap();
+    assert!(taints.iter().any(|taint| taint.key == "karpenter.sh/disrupted" && taint.effect == "NoSchedule"));
+    assert_eq!(stage.nodes().await.len(), 2, "a place for the pods is bought ahead");
+    let events = stage.events().await;
+    assert!(events.iter().any(|event| event.contains("FailedDraining: 2 pods")), "{events:?}");
+    set_budget(&stage, 1).await;
+    stage.pass(15).await;
+    assert_eq!(stage.pods().await.len(), 1, "the budget had room for one");
+    set_budget(&stage, 1).await;
+    stage.pass(30).await;
+    assert_eq!(stage.pods().await.len(), 0);
+    assert!(nodes.get_opt(&name).await.unwrap().is_none(), "drained, it goes");
+    assert_eq!(stage.claims().await.len(), 1);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_protected_pod_holds_the_node_until_its_grace_is_over() {
+    let stage = Stage::new().await;
+    stage.apply_pool("default", json!({"spec": {"template": {"spec": {"terminationGracePeriod": "5m"}}}})).await;
+    let running = stage.start();
+    let protected = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
+    stage.create_pod("web", "1", protected).await;
+    stage.pass(15).await;
+    let claims: Api<NodeClaim> = Api::all(stage.client.clone());
+    let name = stage.claims().await[0].name_any();
+    claims.delete(&name, &DeleteParams::default()).await.unwrap();
+    stage.pass(4 * 60).await;
+    assert_eq!(stage.pods().await.len(), 1);
+    assert!(claims.get(&name).await.unwrap().annotations().contains_key("karpenter.sh/nodeclaim-termination-timestamp"));
+    stage.pass(75).await;
+    assert_eq!(stage.pods().await.len(), 0, "its time is over");
+    assert!(claims.get_opt(&name).await.unwrap().is_none());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn critical_pods_leave_last() {
+    let stage = Stage::new().await;
+    let running = stage.start();
+    stage.create_pod("plain", "500m", json!({"metadata": {"labels": {"app": "plain"}}})).await;
+    let critical = json!({"metadata": {"labels": {"app": "critical"}}, "spec": {"priorityClassName": "system-cluster-critical"}});
+    stage.create_pod("critical", "500m", critical).await;
+    stage.pass(15).await;
+    let name = pod_node(&stage.pods().await[0]).unwrap().to_owned();
+    let claims: Api<NodeClaim> = Api::all(stage.client.clone());
+    claims.delete(&name, &DeleteParams::default()).await.unwrap();
+    let mut order = Vec::new();
+    for _ in 0..60 {
+        stage.pass(1).await;
+        for event in stage.events().await.into_iter().filter(|event| event.contains(" Evicted: ")) {
+            if !order.contains(&event) {
+                order.push(event);
+            }
+        }
+    }
+    let order: Vec<&str> = order.iter().map(|event| event.split(' ').next().unwrap()).collect();
+    assert_eq!(order, ["Pod/plain", "Pod/critical"]);
+    assert!(claims.get_opt(&name).await.unwrap().is_none());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_without_a_claim_is_ended() {
+    let stage = Stage::new().await;
+    let orphan = json!({"metadata": {"name": "lost", "labels": {"karpenter.kwok.sh/kwoknodeclass": "default"}},
+        "spec": {"providerID": "kwok://lost"}});
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    nodes.create(&PostParams::default(), &serde_json::from_value(orphan).unwrap()).await.unwrap();
+    let running = stage.start();
+    stage.pass(20).await;
+    assert_eq!(stage.nodes().await.len(), 1, "it might get its claim yet");
+    stage.pass(120).await;
+    assert_eq!(stage.nodes().await.len(), 0);
+    running.stop().await;
+}

@@ -1,0 +1,9 @@
+//! The whole loop on the embedded API server, in one process, on one thread, with paused time. The test itself plays scheduler and kubelet.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod crashes;
+mod draining;
+mod emptying;
+mod launching;
+mod stage;
