@@ -8,13 +8,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::{CAPACITY_TYPE_LABEL, INSTANCE_TYPE_LABEL, NODEPOOL_LABEL, ZONE_LABEL, conditions};
-use joiner_provider::{LaunchRequest, OfferingKey, Provider, Unregistered};
+use joiner_provider::{Clock, LaunchRequest, OfferingKey, Provider, Unregistered};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, ResourceExt};
 use tokio::sync::{mpsc, watch as signal};
 use tokio::task::JoinSet;
 
-use crate::clock::Clock;
 use crate::command::{Command, Step};
 use crate::decisions::{Decision, Journal};
 use crate::execute::Executor;
@@ -47,7 +46,12 @@ pub struct Controllers {
 
 impl Controllers {
     /// Controllers over a client and a provider; they do nothing before [`Controllers::run`].
-    pub fn new(client: Client, provider: Arc<dyn Provider>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
+    pub fn new(
+        client: Client,
+        provider: Arc<dyn Provider>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Self {
         let (publisher, summary) = signal::channel(Summary::default());
         Self { engine: Engine::new(client, provider, clock, settings, publisher), summary }
     }
@@ -186,7 +190,7 @@ impl Engine {
                         self.take_seen(seen);
                     }
                 }
-                () = tokio::time::sleep(pause) => {}
+                () = self.clock.sleep(pause) => {}
             }
             while self.tasks.try_join_next().is_some() {}
             if !self.started {
@@ -212,7 +216,8 @@ impl Engine {
         let now = self.now();
         let mut machines = Vec::new();
         for claim in self.world.claims.values() {
-            let Some(launched) = condition(claim, conditions::LAUNCHED).filter(|of| of.status == "True") else {
+            let Some(launched) = condition(claim, conditions::LAUNCHED).filter(|of| of.status == "True")
+            else {
                 continue;
             };
             let joined = is_true(claim, conditions::REGISTERED) || !self.world.nodes_of(claim).is_empty();
@@ -274,7 +279,8 @@ impl Engine {
 
     fn spawn(&mut self, key: Key, each: Vec<Command>, ordered: Vec<Command>) {
         self.busy.insert(key.clone(), false);
-        let (executor, reports, at_once) = (self.executor.clone(), self.reports.clone(), self.settings.parallel_writes);
+        let (executor, reports, at_once) =
+            (self.executor.clone(), self.reports.clone(), self.settings.parallel_writes);
         self.tasks.spawn(async move {
             let each_done = executor.run_each(&each, at_once).await;
             let ordered_done = executor.run_in_order(&ordered).await;
@@ -337,7 +343,9 @@ impl Engine {
 
     fn take_seen(&mut self, seen: Seen) {
         match seen {
-            Seen::Pod(event) => self.world.pods.observe(event).into_iter().for_each(|of| self.pod_changed(&of)),
+            Seen::Pod(event) => {
+                self.world.pods.observe(event).into_iter().for_each(|of| self.pod_changed(&of))
+            }
             Seen::Node(event) => {
                 self.world.nodes.observe(event).into_iter().for_each(|of| self.node_changed(&of));
             }
@@ -401,9 +409,11 @@ impl Engine {
     /// A pod asks for a decision, unless there was one a short while ago.
     fn pod_waits(&mut self, uid: String) {
         let now = self.now();
-        let recently = self.batch.decided.get(&uid).is_some_and(|time| {
-            now.duration_since(*time) < signed(self.settings.retry_interval)
-        });
+        let recently = self
+            .batch
+            .decided
+            .get(&uid)
+            .is_some_and(|time| now.duration_since(*time) < signed(self.settings.retry_interval));
         if recently || !self.batch.uids.insert(uid) {
             return;
         }
@@ -449,7 +459,9 @@ impl Engine {
         }
         claims.into_iter().for_each(|claim| self.soon(Key::Claim(claim)));
         let going = |node: &Node| node.metadata.deletion_timestamp.is_some();
-        if change.new.is_none() || change.new.as_deref().is_some_and(going) != change.old.as_deref().is_some_and(going) {
+        if change.new.is_none()
+            || change.new.as_deref().is_some_and(going) != change.old.as_deref().is_some_and(going)
+        {
             self.soon(Key::Provision);
         }
     }
@@ -475,7 +487,8 @@ impl Engine {
         let goes = change.new.as_deref().is_none_or(going) && !change.old.as_deref().is_some_and(going);
         if goes {
             // Pods that were to go there need another place.
-            let planned = change.old.iter().chain(&change.new).flat_map(|claim| crate::claims::planned_pods(claim));
+            let planned =
+                change.old.iter().chain(&change.new).flat_map(|claim| crate::claims::planned_pods(claim));
             for uid in planned.map(str::to_owned).collect::<BTreeSet<_>>() {
                 self.batch.decided.remove(&uid);
             }
@@ -487,7 +500,9 @@ impl Engine {
             }
             self.leaving.remove(&change.key);
             self.pauses.remove(&Key::Claim(change.key.clone()));
-            if let Some(id) = change.old.as_ref().and_then(|claim| claim.status.as_ref()?.provider_id.as_ref()) {
+            if let Some(id) =
+                change.old.as_ref().and_then(|claim| claim.status.as_ref()?.provider_id.as_ref())
+            {
                 self.gone.remove(id);
             }
         }
@@ -497,7 +512,8 @@ impl Engine {
         self.soon(Key::Pool(pool.to_owned()));
         self.soon(Key::Disruption);
         self.soon(Key::Provision);
-        let of_pool = |claim: &&Arc<NodeClaim>| claim.labels().get(NODEPOOL_LABEL).is_some_and(|of| of == pool);
+        let of_pool =
+            |claim: &&Arc<NodeClaim>| claim.labels().get(NODEPOOL_LABEL).is_some_and(|of| of == pool);
         let claims: Vec<String> =
             self.world.claims.values().filter(of_pool).map(|claim| claim.name_any()).collect();
         claims.into_iter().for_each(|claim| self.soon(Key::Claim(claim)));

@@ -19,13 +19,12 @@
 //!   the plan, it says which pods it is for. A new process reads all of it back. What is only in memory (pauses, tries, the wait
 //!   before an empty node goes) may start over.
 //! * **Nothing is bought twice.** Answers to writes enter the world at once, and claims on their way count as machines.
-//! * **Equal runs are equal.** Time comes from a [`Clock`] and tokio's timers, names from a seed; queues and maps are ordered. With paused time and one
+//! * **Equal runs are equal.** Time comes from a [`Clock`](joiner_provider::Clock) and tokio's timers, names from a seed; queues and maps are ordered. With paused time and one
 //!   thread two runs write the same things at the same moments.
 //!
 //! Rejected: kube's `Controller`, whose pending set is hashed, so that two runs differ; locks around shared state; a look that writes by itself.
 
 pub mod claims;
-mod clock;
 pub mod command;
 pub mod decisions;
 pub mod emptiness;
@@ -45,7 +44,6 @@ pub mod termination;
 pub mod watch;
 pub mod world;
 
-pub use clock::Clock;
 pub use engine::Controllers;
 pub use settings::Settings;
 pub use summary::{LastPlan, Summary};

@@ -13,7 +13,8 @@ use jiff::Timestamp;
 use joiner_api::names::{KWOK_GROUP, kinds};
 use joiner_api::nodepool::NodeClassReference;
 use joiner_provider::{
-    Error, Instance, LaunchRequest, Launched, NodeClassKind, Provider, Terminated, TypeSet, Unregistered,
+    Clock, Error, Instance, LaunchRequest, Launched, NodeClassKind, Provider, Terminated, TypeSet,
+    Unregistered,
 };
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
@@ -43,13 +44,14 @@ pub struct KwokProvider {
     nodes: Api<Node>,
     kinds: [NodeClassKind; 1],
     types: Arc<TypeSet>,
+    clock: Arc<dyn Clock>,
     seed: u64,
     pending: Table,
 }
 
 impl KwokProvider {
     /// A provider that writes its Nodes through a client. Equal seeds choose equally among offerings of one price.
-    pub fn new(client: Client, catalogue: Catalogue, seed: u64) -> Self {
+    pub fn new(client: Client, catalogue: Catalogue, clock: Arc<dyn Clock>, seed: u64) -> Self {
         let Catalogue { types, well_known, .. } = catalogue;
         Self {
             nodes: Api::all(client),
@@ -60,6 +62,7 @@ impl KwokProvider {
                 plural: "kwoknodeclasses".to_owned(),
             }],
             types: Arc::new(TypeSet { generation: 1, types, well_known }),
+            clock,
             seed,
             pending: Table::default(),
         }
@@ -91,12 +94,13 @@ impl KwokProvider {
 
     fn write_later(&self, name: String, node: Node, launched: Launched, delay: Duration) {
         let (nodes, table, key) = (self.nodes.clone(), self.pending.clone(), name.clone());
+        let clock = self.clock.clone();
         // Held until the entry is in, so that a writer without delay cannot look for it before.
         let mut entries = self.pending.lock();
         let writer = tokio::spawn(async move {
-            tokio::time::sleep(delay).await;
+            clock.sleep(delay).await;
             while write(&nodes, &node).await.is_err() {
-                tokio::time::sleep(RETRY).await;
+                clock.sleep(RETRY).await;
             }
             table.lock().remove(&key);
         });
@@ -151,7 +155,12 @@ impl KwokProvider {
         }
         for (claim, pending) in self.pending.lock().iter() {
             let provider_id = pending.launched.provider_id.clone();
-            found.push(Instance { provider_id, claim: Some(claim.clone()), created: None, terminating: false });
+            found.push(Instance {
+                provider_id,
+                claim: Some(claim.clone()),
+                created: None,
+                terminating: false,
+            });
         }
         Ok(found)
     }

@@ -23,9 +23,11 @@
 //!
 //! Not here yet, because nothing calls it: drift, repair policies, registration hooks, interruptions.
 
+mod clock;
 mod error;
 mod instance;
 
+pub use clock::Clock;
 pub use error::Error;
 pub use instance::{
     Instance, LaunchRequest, Launched, NodeClassKind, OfferingKey, Terminated, TypeSet, Unregistered,

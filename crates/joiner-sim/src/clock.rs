@@ -9,6 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Mutex;
 use tokio::time::Instant;
@@ -78,6 +80,19 @@ impl Clock {
 impl joiner_apiserver::clock::Clock for Clock {
     fn now(&self) -> Timestamp {
         Clock::now(self)
+    }
+}
+
+impl joiner_provider::Clock for Clock {
+    fn now(&self) -> Timestamp {
+        Clock::now(self)
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        let clock = self.clone();
+        let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+        let until = clock.now().saturating_add(time).unwrap_or(Timestamp::MAX);
+        async move { clock.sleep_until(until).await }.boxed()
     }
 }
 

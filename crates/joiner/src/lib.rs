@@ -8,6 +8,7 @@
 //!   line, object, field, value and what to do.
 //! * [`commands`]: one module per subcommand; each takes its arguments and a pair of writers, and returns an exit code.
 //! * [`show`]: tables, bars, colours.
+//! * [`view`]: a running cluster on the screen.
 //!
 //! ```text
 //! arguments -> cli -> commands::plan -> load (files) -> joiner-state (snapshot) -> joiner-core (plan) -> show (table, JSON)
@@ -22,6 +23,7 @@ pub mod commands;
 pub mod load;
 pub mod report;
 pub mod show;
+pub mod view;
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -426,7 +426,7 @@ fn about_server(core: &Core, incoming: &Incoming, route: Route) -> Result<Answer
         Route::OldOpenApi => Ok(match incoming.accept.as_deref() {
             Some(accept) if accept.contains(openapi::OLD_MEDIA_TYPE) => Answer {
                 content_type: Some(openapi::OLD_CONTENT_TYPE),
-                ..Answer::new(200, Payload::Written(openapi::old_document()))
+                ..Answer::new(200, Payload::Written(openapi::old_document().into()))
             },
             _ => Answer::document(openapi::old_document_as_json()),
         }),

@@ -26,7 +26,8 @@ async fn two_runs_write_the_same() {
     let mut logs = Vec::new();
     for _ in 0..2 {
         let stage = Stage::new().await;
-        let disruption = json!({"spec": {"disruption": {"consolidateAfter": "20s", "budgets": [{"nodes": "50%"}]}}});
+        let disruption =
+            json!({"spec": {"disruption": {"consolidateAfter": "20s", "budgets": [{"nodes": "50%"}]}}});
         stage.apply_pool("default", disruption).await;
         let spy = Spy::new(&stage, OPEN);
         let running = stage.start_over(spy.client(), stage.kwok(spy.client()));
@@ -66,7 +67,12 @@ async fn a_crash_after_any_write_changes_nothing_in_the_end() {
         running.kill().await;
         let running = stage.start();
         stage.pass(40).await;
-        assert_eq!(outcome(&stage).await, expected, "crash after write {last} of {writes}: {:#?}", spy.log.lock().unwrap());
+        assert_eq!(
+            outcome(&stage).await,
+            expected,
+            "crash after write {last} of {writes}: {:#?}",
+            spy.log.lock().unwrap()
+        );
         running.stop().await;
     }
 }
@@ -106,7 +112,11 @@ async fn a_crash_while_an_empty_node_is_taken_out_changes_nothing_in_the_end() {
         running.kill().await;
         let running = stage.start();
         stage.pass(60).await;
-        assert_eq!((stage.claims().await.len(), stage.nodes().await.len()), (0, 0), "crash after write {last}");
+        assert_eq!(
+            (stage.claims().await.len(), stage.nodes().await.len()),
+            (0, 0),
+            "crash after write {last}"
+        );
         running.stop().await;
     }
 }

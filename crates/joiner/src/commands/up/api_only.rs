@@ -1,56 +1,25 @@
-//! `up`: a Kubernetes API on this machine, without a cluster behind it.
+//! A Kubernetes API on this machine, without a cluster behind it.
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::Args;
 use jiff::Timestamp;
 use joiner_apiserver::VERSION;
 use joiner_apiserver::credentials::{Credentials, write_private};
 use joiner_apiserver::serve::Endpoint;
 use joiner_apiserver::service::{ApiServer, Settings};
 
-use crate::{FINE, Streams};
-
-/// Arguments of `up`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Objects can be created, changed, watched and deleted as on a real cluster, with the definitions of joiner installed. Nothing runs: there
-is no scheduler, and no controller but the garbage collector. Nothing is kept after the end, unless there is a folder for it.
-
-Examples:
-  joiner up --api-only --kubeconfig joiner.kubeconfig &
-  kubectl --kubeconfig joiner.kubeconfig apply -f examples/inflate.yaml
-
-  # The same objects, versions and token at the next start:
-  joiner up --api-only --data-dir ~/joiner-data --port 6443")]
-pub struct UpArgs {
-    /// Serve the API and nothing else, the one thing `up` can do so far.
-    #[arg(long, required = true)]
-    pub api_only: bool,
-    /// Where to write the file that lets clients in; it is overwritten.
-    #[arg(long, value_name = "FILE", default_value = "joiner.kubeconfig")]
-    pub kubeconfig: PathBuf,
-    /// The port; 0 takes a free one.
-    #[arg(long, default_value_t = 0)]
-    pub port: u16,
-    /// The address to listen on. Any but a loopback address lets other machines in, if they have the token.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
-    pub listen: IpAddr,
-    /// Keep all objects in this folder, and go on with those that are there. It is made if it does not exist.
-    #[arg(long, value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-}
+use super::UpArgs;
+use crate::Streams;
 
 /// Serves until interrupted.
-pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
+pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(arguments, streams))?;
     // Watches still open are of no interest any more.
     runtime.shutdown_background();
-    Ok(FINE)
+    Ok(())
 }
 
 async fn serve(arguments: &UpArgs, streams: &mut Streams<'_>) -> anyhow::Result<()> {
@@ -70,13 +39,7 @@ async fn serve(arguments: &UpArgs, streams: &mut Streams<'_>) -> anyhow::Result<
         }
         None => (ApiServer::new(Arc::new(Timestamp::now), &settings), Credentials::generate()?),
     };
-    for definition in joiner_api::crd::all() {
-        let object = serde_json::to_value(&definition)?;
-        let name = definition.metadata.name.clone().unwrap_or_default();
-        server
-            .ensure("apiextensions.k8s.io", "customresourcedefinitions", "", object)
-            .with_context(|| format!("cannot install the definition `{name}`"))?;
-    }
+    install_definitions(&server)?;
     server.saved().await.map_err(|reason| anyhow::anyhow!("{reason}"))?;
     let address = SocketAddr::new(arguments.listen, arguments.port);
     let endpoint = Endpoint::open(address, &credentials).await?;
@@ -108,8 +71,20 @@ async fn serve(arguments: &UpArgs, streams: &mut Streams<'_>) -> anyhow::Result<
     Ok(())
 }
 
+/// Makes the kinds of joiner known.
+pub fn install_definitions(server: &ApiServer) -> anyhow::Result<()> {
+    for definition in joiner_api::crd::all() {
+        let object = serde_json::to_value(&definition)?;
+        let name = definition.metadata.name.clone().unwrap_or_default();
+        server
+            .ensure("apiextensions.k8s.io", "customresourcedefinitions", "", object)
+            .with_context(|| format!("cannot install the definition `{name}`"))?;
+    }
+    Ok(())
+}
+
 /// Waits for Ctrl-C, or for the word of a supervisor.
-async fn told_to_end() {
+pub async fn told_to_end() {
     #[cfg(unix)]
     if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         tokio::select! {

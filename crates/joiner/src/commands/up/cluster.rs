@@ -1,0 +1,304 @@
+//! The simulated cluster behind `up`, with joiner in it, on a thread of its own.
+//!
+//! One thread lives the cluster's life, so that equal input gives an equal life; requests from outside are answered elsewhere and reach it
+//! as events. Where time is skipped, the listener lives on the same thread: a clock that jumps can only be read there.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use anyhow::Context;
+use jiff::{SignedDuration, Timestamp};
+use joiner_api::{NodeClaim, names};
+use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
+use joiner_controllers::{Controllers, Summary};
+use joiner_provider_kwok::Catalogue;
+use joiner_provider_kwok::live::KwokProvider;
+use joiner_sim::clock::Clock;
+use joiner_sim::scheduler::Scheduler;
+use joiner_sim::settings::Settings as WorldSettings;
+use joiner_sim::world::World;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::batch::v1::Job;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::demo::{self, Action};
+use super::feed::SharedBoard;
+use super::{Speed, objects};
+
+/// The namespace of the demo.
+const SHOP: &str = "shop";
+
+/// What to set up.
+pub struct Wish {
+    /// How fast time passes.
+    pub speed: Speed,
+    /// Where chance comes from.
+    pub seed: u64,
+    /// Nodes from the start.
+    pub nodes: usize,
+    /// Objects from the start.
+    pub objects: Vec<Value>,
+    /// Whether the scripted day is lived.
+    pub demo: bool,
+    /// Instance types joiner can have; nothing if joiner is not in the cluster.
+    pub catalogue: Option<Catalogue>,
+    /// Where objects are kept.
+    pub folder: Option<PathBuf>,
+}
+
+/// A cluster that lives.
+pub struct Cluster {
+    /// Its API.
+    pub server: ApiServer,
+    /// Its clock.
+    pub clock: Clock,
+    /// What joiner says of itself; stays as it began if joiner is not there.
+    pub summary: watch::Receiver<Summary>,
+    /// What the script says; `None` without one.
+    pub caption: Arc<Mutex<Option<String>>>,
+    /// Its nodes and pods.
+    pub board: SharedBoard,
+    /// Whether everything wished for is there, and the script over.
+    pub begun: watch::Receiver<bool>,
+    end: watch::Sender<bool>,
+    thread: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Cluster {
+    /// Starts one, and waits until it can be asked.
+    pub fn start(wish: Wish) -> anyhow::Result<Self> {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = watch::channel(false);
+        let thread =
+            std::thread::Builder::new().name("cluster".to_owned()).spawn(move || live(wish, &tell, ended))?;
+        match told.recv() {
+            Ok(Birth { server, clock, summary, caption, board, begun }) => {
+                Ok(Self { server, clock, summary, caption, board, begun, end, thread })
+            }
+            // The thread has ended, and says why.
+            Err(_) => match thread.join() {
+                Ok(Err(error)) => Err(error),
+                _ => anyhow::bail!("the cluster ended as it began"),
+            },
+        }
+    }
+
+    /// Whether it still lives. It ends by itself only when something is wrong.
+    pub fn lives(&self) -> bool {
+        !self.thread.is_finished()
+    }
+
+    /// Ends it.
+    pub fn end(self) -> anyhow::Result<()> {
+        // Nobody listens if the thread is gone already.
+        let _ = self.end.send(true);
+        let outcome = self.thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the cluster has failed")));
+        self.server.close();
+        outcome
+    }
+}
+
+/// What the thread tells when it is ready.
+struct Birth {
+    server: ApiServer,
+    clock: Clock,
+    summary: watch::Receiver<Summary>,
+    caption: Arc<Mutex<Option<String>>>,
+    board: SharedBoard,
+    begun: watch::Receiver<bool>,
+}
+
+fn live(
+    wish: Wish,
+    tell: &std::sync::mpsc::Sender<Birth>,
+    ended: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all();
+    if wish.speed == Speed::Max {
+        builder.start_paused(true);
+    }
+    builder.build()?.block_on(live_here(wish, tell, ended))
+}
+
+async fn live_here(
+    wish: Wish,
+    tell: &std::sync::mpsc::Sender<Birth>,
+    mut ended: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let factor = match wish.speed {
+        Speed::Times(times) => times,
+        Speed::Max => 1,
+    };
+    let clock = Clock::new(Timestamp::now(), factor);
+    let settings = ServerSettings { seed: wish.seed, usage: true, ..ServerSettings::default() };
+    let server = match &wish.folder {
+        Some(folder) => ApiServer::in_folder(Arc::new(clock.clone()), &settings, folder)?,
+        None => ApiServer::new(Arc::new(clock.clone()), &settings),
+    };
+    super::api_only::install_definitions(&server)?;
+    let world_settings = WorldSettings { seed: wish.seed, ..WorldSettings::default() };
+    let mut world = World::around(server.clone(), clock.clone(), world_settings);
+    world.join(Box::new(Scheduler::new(joiner_sim::scheduler::Settings::default())));
+
+    let client = Client::new(server.clone(), "default");
+    let board = SharedBoard::default();
+    let caption = Arc::new(Mutex::new(None));
+    let (begin, begun) = watch::channel(false);
+    let (nothing, mut summary) = watch::channel(Summary::default());
+    let controllers = wish.catalogue.map(|catalogue| {
+        let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
+        let provider = KwokProvider::new(client.clone(), catalogue, clock.clone(), wish.seed);
+        let settings =
+            joiner_controllers::Settings { seed: wish.seed, ..joiner_controllers::Settings::default() };
+        Controllers::new(client.clone(), Arc::new(provider), clock, settings)
+    });
+    if let Some(controllers) = &controllers {
+        summary = controllers.summary();
+    }
+    let birth = Birth {
+        server: server.clone(),
+        clock: clock.clone(),
+        summary,
+        caption: caption.clone(),
+        board: board.clone(),
+        begun,
+    };
+    if tell.send(birth).is_err() {
+        return Ok(());
+    }
+    let script = async {
+        make_nodes(&client, wish.nodes).await?;
+        objects::apply(&client, &wish.objects).await?;
+        if wish.demo {
+            live_a_day(&client, &clock, &caption).await?;
+        }
+        begin.send_replace(true);
+        std::future::pending::<anyhow::Result<()>>().await
+    };
+    let autoscaler = async {
+        match controllers {
+            Some(controllers) => controllers.run(std::future::pending()).await,
+            None => std::future::pending().await,
+        }
+        drop(nothing);
+    };
+    let told_to_end = async {
+        // An error means that whoever started this is gone.
+        let _ = ended.wait_for(|end| *end).await;
+    };
+    tokio::select! {
+        biased;
+        () = told_to_end => Ok(()),
+        problem = script => problem,
+        () = world.run() => Ok(()),
+        () = autoscaler => Ok(()),
+        () = board.follow(client.clone()) => Ok(()),
+    }
+}
+
+/// Nodes that are there from the start, named as kwokctl names them.
+async fn make_nodes(client: &Client, count: usize) -> anyhow::Result<()> {
+    let api: Api<k8s_openapi::api::core::v1::Node> = Api::all(client.clone());
+    for number in 0..count {
+        let name = format!("node-{number:06}");
+        let room = json!({"cpu": "16", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"});
+        let node = serde_json::from_value(json!({
+            "metadata": {
+                "name": name,
+                "labels": {
+                    names::HOSTNAME_LABEL: name,
+                    names::ARCH_LABEL: "amd64",
+                    names::OS_LABEL: "linux",
+                    names::ZONE_LABEL: format!("test-zone-{}", ["a", "b", "c", "d"][number % 4]),
+                },
+                "annotations": {names::KWOK_NODE_MARK: "fake"},
+            },
+            "status": {"capacity": room, "allocatable": room},
+        }))?;
+        match api.create(&PostParams::default(), &node).await {
+            Ok(_) => {}
+            // Kept in the folder since an earlier start.
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("Node `{name}`: the cluster refuses it"));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn live_a_day(client: &Client, clock: &Clock, caption: &Mutex<Option<String>>) -> anyhow::Result<()> {
+    let start = clock.now();
+    objects::apply(client, &objects::read_text("the demo", demo::MANIFESTS)?).await?;
+    for step in demo::day() {
+        let after = SignedDuration::try_from(step.after).unwrap_or(SignedDuration::MAX);
+        clock.sleep_until(start.saturating_add(after).unwrap_or(Timestamp::MAX)).await;
+        *caption.lock().unwrap_or_else(PoisonError::into_inner) = Some(step.caption.to_owned());
+        for action in step.actions {
+            // Users may have changed the shop meanwhile: what is not there is left alone.
+            match act(client, action).await {
+                Err(kube::Error::Api(status)) if status.is_not_found() || status.is_already_exists() => {}
+                outcome => outcome?,
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn act(client: &Client, action: Action) -> Result<(), kube::Error> {
+    match action {
+        Action::Scale(name, replicas) => {
+            let api: Api<Deployment> = Api::namespaced(client.clone(), SHOP);
+            let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+            api.patch_scale(name, &PatchParams::default(), &patch).await?;
+        }
+        Action::NightlyWork { pods, minutes } => {
+            let api: Api<Job> = Api::namespaced(client.clone(), SHOP);
+            let job = nightly_work(pods, minutes);
+            api.create(&PostParams::default(), &job).await?;
+        }
+        Action::TakeSpotMachine => {
+            let api: Api<NodeClaim> = Api::all(client.clone());
+            let spot = ListParams::default().labels(&format!("{}=spot", names::CAPACITY_TYPE_LABEL));
+            let claims = api.list(&spot).await?;
+            if let Some(claim) = claims.items.iter().find(|claim| claim.metadata.deletion_timestamp.is_none())
+            {
+                let exactly = Preconditions { uid: claim.uid(), resource_version: None };
+                let deletion = DeleteParams { preconditions: Some(exactly), ..DeleteParams::default() };
+                api.delete(&claim.name_any(), &deletion).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn nightly_work(pods: u32, minutes: u32) -> Job {
+    let job = json!({
+        "metadata": {"name": "nightly", "namespace": SHOP},
+        "spec": {
+            "parallelism": pods,
+            "completions": pods,
+            "template": {
+                "metadata": {
+                    "labels": {"app": "nightly"},
+                    "annotations": {joiner_sim::kubelet::annotations::DURATION: format!("{minutes}m")},
+                },
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{
+                        "name": "work",
+                        "image": "example.com/shop/nightly:1",
+                        "resources": {"requests": {"cpu": "2", "memory": "4Gi"}},
+                    }],
+                },
+            },
+        },
+    });
+    // Every field is written here, so it is one.
+    serde_json::from_value(job).unwrap_or_default()
+}

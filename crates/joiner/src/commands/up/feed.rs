@@ -1,0 +1,53 @@
+//! Keeps a board of a running cluster from its watches.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
+
+use crate::view::Board;
+
+/// A board that watches fill and a screen reads.
+#[derive(Debug, Clone, Default)]
+pub struct SharedBoard {
+    board: Arc<Mutex<Board>>,
+}
+
+impl SharedBoard {
+    /// The board as it is.
+    pub fn open(&self) -> MutexGuard<'_, Board> {
+        // A reader that failed has left a board as good as before.
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Follows the nodes and pods of a cluster for as long as it is polled.
+    pub async fn follow(self, client: Client) {
+        let config = watcher::Config::default();
+        let nodes = watcher(Api::<Node>::all(client.clone()), config.clone()).map_ok(Told::Node);
+        let pods = watcher(Api::<Pod>::all(client), config).map_ok(Told::Pod);
+        let mut events = std::pin::pin!(futures::stream::select(nodes, pods));
+        while let Some(event) = events.next().await {
+            // The watcher starts again by itself, and says so with a list.
+            let Ok(event) = event else { continue };
+            let mut board = self.open();
+            match event {
+                Told::Node(Event::Init) => board.nodes_listed_again(),
+                Told::Node(Event::InitApply(node) | Event::Apply(node)) => board.node_changed(&node),
+                Told::Node(Event::Delete(node)) => {
+                    board.node_gone(node.metadata.name.as_deref().unwrap_or_default())
+                }
+                Told::Pod(Event::Init) => board.pods_listed_again(),
+                Told::Pod(Event::InitApply(pod) | Event::Apply(pod)) => board.pod_changed(&pod),
+                Told::Pod(Event::Delete(pod)) => board.pod_gone(&pod),
+                Told::Node(Event::InitDone) | Told::Pod(Event::InitDone) => {}
+            }
+        }
+    }
+}
+
+enum Told {
+    Node(Event<Node>),
+    Pod(Event<Pod>),
+}

@@ -1,0 +1,146 @@
+//! `up`: a cluster on this machine, without machines behind it.
+//!
+//! [`api_only`] serves the Kubernetes API and nothing else. Otherwise a simulated cluster lives behind it: [`cluster`] runs it, with joiner
+//! in it, on a thread of its own; [`feed`] keeps a board of its nodes and pods; [`show`] puts the board on the terminal; [`demo`] is a
+//! scripted day, and [`objects`] brings manifests in.
+
+mod api_only;
+mod cluster;
+mod demo;
+mod feed;
+mod objects;
+mod show;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+
+use crate::{FINE, Streams};
+
+/// Arguments of `up`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without --api-only a cluster lives behind the API: workload controllers, a scheduler, nodes that say they run pods, and joiner, which adds
+machines for pods that have no place and takes away empty ones. Nothing really runs, nothing is bought, and nothing is kept after the end
+unless there is a folder for it.
+
+Examples:
+  # A day of a shop in four minutes:
+  joiner up --demo
+
+  # A cluster to play with from a second terminal:
+  joiner up
+  KUBECONFIG=joiner.kubeconfig kubectl apply -f examples/inflate.yaml
+
+  # What becomes of these manifests, as one table:
+  joiner up -f examples/shop.yaml --once
+
+  # Only the API; the same objects, versions and token at the next start:
+  joiner up --api-only --data-dir ~/joiner-data --port 6443")]
+pub struct UpArgs {
+    /// Serve the API and nothing else: no controllers, no scheduler, no nodes.
+    #[arg(long, conflicts_with_all = ["demo", "filename", "once", "speed", "nodes", "no_autoscaler", "catalog"])]
+    pub api_only: bool,
+    /// Live through a scripted day: services grow, a spike, a spot machine is taken away, a quiet night.
+    #[arg(long)]
+    pub demo: bool,
+    /// Manifests to begin with: a file, a folder, or - for standard input.
+    #[arg(short, long, value_name = "FILE|DIR|-")]
+    pub filename: Vec<PathBuf>,
+    /// How fast time passes: 1x, 60x, or max to skip all waiting (demo: 360x).
+    #[arg(long, value_name = "FACTOR")]
+    pub speed: Option<Speed>,
+    /// So many nodes are there from the start, with 16 CPUs each.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub nodes: usize,
+    /// Leave joiner out: pods without a place stay without.
+    #[arg(long)]
+    pub no_autoscaler: bool,
+    /// Instance types that can be had: KWOK's made-up ones, or those of AWS with their prices.
+    #[arg(long, value_enum, default_value_t = crate::cli::Catalog::Kwok)]
+    pub catalog: crate::cli::Catalog,
+    /// Print the cluster once when everything has come to rest, and end.
+    #[arg(long)]
+    pub once: bool,
+    /// Names, uids and every chance come from this number.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Where to write the file that lets clients in; it is overwritten.
+    #[arg(long, value_name = "FILE", default_value = "joiner.kubeconfig")]
+    pub kubeconfig: PathBuf,
+    /// The port; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+    /// The address to listen on. Any but a loopback address lets other machines in, if they have the token.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    pub listen: IpAddr,
+    /// Keep all objects in this folder, and go on with those that are there. It is made if it does not exist.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// How fast time passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speed {
+    /// So many times as fast as outside.
+    Times(u32),
+    /// Waiting is skipped.
+    Max,
+}
+
+impl FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        match text.strip_suffix('x').unwrap_or(text).parse::<u32>() {
+            Ok(times) if (1..=100_000).contains(&times) => Ok(Self::Times(times)),
+            _ => Err("a whole number from 1x to 100000x, or `max`".to_owned()),
+        }
+    }
+}
+
+impl Speed {
+    /// As the screen says it.
+    fn words(self) -> String {
+        match self {
+            Self::Times(1) => "real time".to_owned(),
+            Self::Times(times) => format!("{times}x"),
+            Self::Max => "no waiting".to_owned(),
+        }
+    }
+}
+
+/// Serves until interrupted.
+pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
+    if arguments.api_only {
+        api_only::run(arguments, streams)?;
+        return Ok(FINE);
+    }
+    show::run(arguments, streams)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_read_and_told() {
+        for (text, speed, words) in [
+            ("1x", Speed::Times(1), "real time"),
+            ("60x", Speed::Times(60), "60x"),
+            ("360", Speed::Times(360), "360x"),
+            ("max", Speed::Max, "no waiting"),
+        ] {
+            assert_eq!(text.parse(), Ok(speed));
+            assert_eq!(speed.words(), words);
+        }
+        for text in ["", "x", "0x", "-1x", "1.5x", "fast", "100001x"] {
+            assert!(text.parse::<Speed>().is_err(), "{text}");
+        }
+    }
+}

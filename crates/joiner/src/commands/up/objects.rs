@@ -1,0 +1,113 @@
+//! Manifests into a running cluster: each object is applied as kubectl would apply it.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use kube::Client;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{ApiCapabilities, ApiResource, Scope, pinned_kind};
+use serde_json::Value;
+
+use crate::load::documents::cut;
+use crate::load::objects::read_value;
+use crate::load::{Documents, Source, sources};
+use crate::report::InputError;
+
+/// Who the fields belong to.
+const MANAGER: &str = "joiner-up";
+
+/// Reads the objects of files, older forms converted, in the order in which they stand.
+pub fn read(files: &[PathBuf]) -> Result<Vec<Value>, InputError> {
+    let sources: Vec<Source> = sources(files)?;
+    let mut objects = Vec::new();
+    Documents::new(&sources).for_each(&mut |document| {
+        let name = sources[document.source].name();
+        flatten(read_value(&name, &document)?, &mut objects);
+        Ok(())
+    })?;
+    Ok(objects)
+}
+
+/// Reads objects from text that is part of the program.
+pub fn read_text(name: &str, text: &str) -> Result<Vec<Value>, InputError> {
+    let mut objects = Vec::new();
+    cut(text.as_bytes(), 0, name, &mut |document| {
+        flatten(read_value(name, &document)?, &mut objects);
+        Ok(())
+    })?;
+    Ok(objects)
+}
+
+fn flatten(value: Value, objects: &mut Vec<Value>) {
+    let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
+    match value {
+        Value::Object(mut fields) if is_list && fields.get("items").is_some_and(Value::is_array) => {
+            if let Some(Value::Array(items)) = fields.remove("items") {
+                items.into_iter().for_each(|item| flatten(item, objects));
+            }
+        }
+        value => objects.push(value),
+    }
+}
+
+/// Applies objects one after the other; what is in no namespace goes into `default`. Pods that stand on a node stand there again.
+pub async fn apply(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
+    let mut known: Vec<(GroupVersionKind, ApiResource, ApiCapabilities)> = Vec::new();
+    for object in objects {
+        let text = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or_default();
+        let (group, version) = match text("/apiVersion").split_once('/') {
+            Some((group, version)) => (group, version),
+            None => ("", text("/apiVersion")),
+        };
+        let kind = GroupVersionKind::gvk(group, version, text("/kind"));
+        let name = text("/metadata/name");
+        let told = format!("{} `{name}`", kind.kind);
+        let at = match known.iter().position(|(known, _, _)| *known == kind) {
+            Some(at) => at,
+            None => {
+                let (resource, abilities) = pinned_kind(client, &kind).await.with_context(|| {
+                    format!("{told}: the cluster knows no kind `{}` in `{}`", kind.kind, kind.api_version())
+                })?;
+                known.push((kind, resource, abilities));
+                known.len() - 1
+            }
+        };
+        let (_, resource, abilities) = &known[at];
+        let api: Api<DynamicObject> = match abilities.scope {
+            Scope::Cluster => Api::all_with(client.clone(), resource),
+            Scope::Namespaced => {
+                let namespace = match text("/metadata/namespace") {
+                    "" => "default",
+                    namespace => namespace,
+                };
+                Api::namespaced_with(client.clone(), namespace, resource)
+            }
+        };
+        let parameters = PatchParams::apply(MANAGER).force();
+        api.patch(name, &parameters, &Patch::Apply(object))
+            .await
+            .with_context(|| format!("{told}: the cluster refuses it"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demo_is_made_of_objects() {
+        let objects = read_text("the demo", super::super::demo::MANIFESTS).unwrap();
+        assert!(objects.len() > 10);
+        assert!(objects.iter().all(|object| object["metadata"]["name"].is_string()));
+    }
+
+    #[test]
+    fn lists_are_taken_apart() {
+        let text = r#"{"apiVersion":"v1","kind":"List","items":[{"kind":"Pod"},{"kind":"PodList","items":[{"kind":"Pod"}]}]}"#;
+        let mut objects = Vec::new();
+        flatten(serde_json::from_str(text).unwrap(), &mut objects);
+        assert_eq!(objects.len(), 2);
+    }
+}

@@ -1,0 +1,182 @@
+//! A living cluster on the terminal: a full screen, plain lines where there is none, or one table and the end.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use joiner_apiserver::credentials::{Credentials, write_private};
+use joiner_apiserver::serve::Endpoint;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+
+use super::cluster::{Cluster, Wish};
+use super::{Speed, UpArgs, api_only, demo, objects};
+use crate::cli::Catalog;
+use crate::view::lines::{self, Told};
+use crate::view::{Decision, Picture, screen};
+use crate::{FINDINGS, FINE, Streams};
+
+/// Between two frames.
+const FRAME: Duration = Duration::from_millis(100);
+/// Between two looks for plain lines.
+const LINE: Duration = Duration::from_millis(500);
+/// A cluster that has not changed for so long has come to rest.
+const REST: Duration = Duration::from_millis(1500);
+/// `--once` does not wait longer.
+const ONCE_AT_MOST: Duration = Duration::from_secs(120);
+/// Pods that wait, of which a picture tells why.
+const WAITING: usize = 20;
+
+/// Starts the cluster and shows it until somebody ends it.
+pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
+    let objects =
+        if arguments.filename.is_empty() { Vec::new() } else { objects::read(&arguments.filename)? };
+    let usual = if arguments.demo { Speed::Times(demo::SPEED) } else { Speed::Times(1) };
+    let speed = arguments.speed.unwrap_or(usual);
+    let catalogue = match arguments.catalog {
+        Catalog::Kwok => joiner_provider_kwok::Catalogue::hypothetical(),
+        Catalog::Aws => joiner_provider_kwok::Catalogue::aws(),
+    };
+    let credentials = match &arguments.data_dir {
+        Some(folder) => Credentials::in_folder(folder)?,
+        None => Credentials::generate()?,
+    };
+    // Threads that serve and wait for signals; the cluster itself has its own.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let signal = runtime.spawn(api_only::told_to_end());
+    let address = SocketAddr::new(arguments.listen, arguments.port);
+    let endpoint = runtime.block_on(Endpoint::open(address, &credentials))?;
+    let path = std::path::absolute(&arguments.kubeconfig)?;
+    write_private(&path, &endpoint.kubeconfig())
+        .with_context(|| format!("cannot write `{}`", path.display()))?;
+
+    let cluster = Cluster::start(Wish {
+        speed,
+        seed: arguments.seed,
+        nodes: arguments.nodes,
+        objects,
+        demo: arguments.demo,
+        catalogue: (!arguments.no_autoscaler).then_some(catalogue),
+        folder: arguments.data_dir.clone(),
+    })?;
+    let at = endpoint.address();
+    runtime.spawn(endpoint.serve(cluster.server.clone(), std::future::pending()));
+    let mut show = Show { cluster, pace: speed.words(), kubeconfig: path.display().to_string(), signal };
+    let outcome = if arguments.once {
+        show.once(streams)
+    } else if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
+        show.on_the_screen(streams.unicode)
+    } else {
+        show.as_lines(streams, at)
+    };
+    // What went wrong inside says more than what went wrong with showing it.
+    show.cluster.end()?;
+    runtime.shutdown_background();
+    outcome
+}
+
+struct Show {
+    cluster: Cluster,
+    pace: String,
+    kubeconfig: String,
+    signal: tokio::task::JoinHandle<()>,
+}
+
+impl Show {
+    fn picture(&self) -> Picture {
+        let summary = self.cluster.summary.borrow().clone();
+        let board = self.cluster.board.open();
+        let caption = self.cluster.caption.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let decisions = summary
+            .journal
+            .iter()
+            .map(|decision| Decision { at: decision.time, what: decision.summary.clone() })
+            .collect();
+        Picture {
+            now: self.cluster.clock.now(),
+            pace: self.pace.clone(),
+            nodes: board.rows(),
+            pods: board.counts(),
+            waiting: board.waiting(WAITING),
+            gap: summary.last_plan.and_then(|plan| plan.gap),
+            decisions,
+            caption,
+            kubeconfig: self.kubeconfig.clone(),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.signal.is_finished() || !self.cluster.lives()
+    }
+
+    fn on_the_screen(&mut self, unicode: bool) -> anyhow::Result<u8> {
+        let mut terminal = ratatui::try_init().context("the terminal cannot be drawn on")?;
+        let outcome = self.draw_until_told(&mut terminal, unicode);
+        ratatui::restore();
+        outcome
+    }
+
+    fn draw_until_told(
+        &mut self,
+        terminal: &mut ratatui::DefaultTerminal,
+        unicode: bool,
+    ) -> anyhow::Result<u8> {
+        while !self.is_over() {
+            let picture = self.picture();
+            terminal.draw(|frame| screen::draw(frame, &picture, unicode))?;
+            if event::poll(FRAME)?
+                && let Event::Key(key) = event::read()?
+                && key.kind == KeyEventKind::Press
+            {
+                let interrupted =
+                    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+                if interrupted || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
+                    break;
+                }
+            }
+        }
+        Ok(FINE)
+    }
+
+    fn as_lines(&mut self, streams: &mut Streams, at: SocketAddr) -> anyhow::Result<u8> {
+        writeln!(streams.out, "A simulated cluster listens on https://{at}.\n")?;
+        writeln!(streams.out, "  export KUBECONFIG={}", self.kubeconfig)?;
+        writeln!(streams.out, "  kubectl get nodepools,nodes,pods -A\n")?;
+        writeln!(streams.out, "Ctrl-C ends it.")?;
+        streams.out.flush()?;
+        let mut told = Told::default();
+        while !self.is_over() {
+            let made = self.cluster.summary.borrow().decisions;
+            for line in told.news(&self.picture(), usize::try_from(made).unwrap_or(usize::MAX)) {
+                writeln!(streams.out, "{line}")?;
+            }
+            streams.out.flush()?;
+            std::thread::sleep(LINE);
+        }
+        Ok(FINE)
+    }
+
+    /// One table once the cluster has come to rest.
+    fn once(&mut self, streams: &mut Streams) -> anyhow::Result<u8> {
+        let begun = Instant::now();
+        let mut last = String::new();
+        let mut since = Instant::now();
+        while !self.is_over() && begun.elapsed() < ONCE_AT_MOST {
+            let picture = self.picture();
+            let now = format!("{:?} {:?} {:?}", picture.nodes, picture.pods, picture.decisions);
+            if now != last || !*self.cluster.begun.borrow() {
+                last = now;
+                since = Instant::now();
+            }
+            let busy = picture.pods.starting > 0 || picture.pods.leaving > 0;
+            if since.elapsed() >= REST && !busy {
+                break;
+            }
+            std::thread::sleep(FRAME);
+        }
+        let picture = self.picture();
+        write!(streams.out, "{}", lines::frame(&picture, streams.width))?;
+        Ok(if picture.pods.pending == 0 { FINE } else { FINDINGS })
+    }
+}

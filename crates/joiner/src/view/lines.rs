@@ -1,0 +1,60 @@
+//! A picture as plain lines, for pipes and files: a line when something has changed, and a whole frame when asked for one.
+
+use std::fmt::Write;
+
+use super::{Picture, screen};
+use crate::show::{Table, amount, bytes, cores};
+
+/// What the last line said, so that nothing is said twice.
+#[derive(Debug, Default)]
+pub struct Told {
+    summary: String,
+    decisions: usize,
+}
+
+impl Told {
+    /// Lines for what is new in a picture; `decisions_made` counts all decisions so far, also those no longer in the picture.
+    pub fn news(&mut self, picture: &Picture, decisions_made: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let fresh = decisions_made.saturating_sub(self.decisions).min(picture.decisions.len());
+        for decision in &picture.decisions[picture.decisions.len() - fresh..] {
+            lines.push(format!("{}  {}", decision.at.strftime("%H:%M:%S"), decision.what));
+        }
+        self.decisions = decisions_made;
+        let [counts, bill] = screen::verdict(picture);
+        let summary = format!("{counts}  {bill}");
+        if summary != self.summary {
+            lines.push(format!("{}  {summary}", picture.now.strftime("%H:%M:%S")));
+            self.summary = summary;
+        }
+        lines
+    }
+}
+
+/// One whole frame.
+pub fn frame(picture: &Picture, width: usize) -> String {
+    let [counts, bill] = screen::verdict(picture);
+    let mut text = format!("{counts}\n{bill}\n");
+    if !picture.nodes.is_empty() {
+        let heading = ["NODE", "TYPE", "ZONE", "CAPACITY", "STATE", "PODS", "CPU", "MEMORY", "$/H"];
+        let mut table = Table::new(&heading).right(&[5, 8]);
+        for node in &picture.nodes {
+            table.push(vec![
+                node.name.clone(),
+                node.instance_type.clone(),
+                node.zone.clone(),
+                node.capacity_type.clone(),
+                node.state.word().to_owned(),
+                node.pods.to_string(),
+                format!("{}/{}", cores(node.cpu_used_milli), cores(node.cpu_milli)),
+                format!("{}/{}", bytes(node.memory_used_bytes), bytes(node.memory_bytes)),
+                amount(node.price_per_hour),
+            ]);
+        }
+        let _ = write!(text, "\n{}", table.render(width));
+    }
+    for (pod, reason) in &picture.waiting {
+        let _ = writeln!(text, "\n{pod} waits: {reason}");
+    }
+    text
+}

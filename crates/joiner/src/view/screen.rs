@@ -1,0 +1,303 @@
+//! A picture as a frame of a terminal.
+//!
+//! Verdict first: the header has the bill and what pods do, then come the nodes with bars, then what waits and why, and the latest
+//! decisions. What does not fit is counted, never silently left out.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
+
+use super::{HOURS_PER_MONTH, NodeRow, NodeState, Picture};
+use crate::show::{amount, bar, bytes, cores, money, plural};
+
+/// Width from which columns for zone and capacity type have room.
+const WIDE: u16 = 100;
+/// Cells of a bar.
+const BAR: usize = 8;
+
+/// Draws a picture. Bars are of ASCII signs where others cannot be shown.
+pub fn draw(frame: &mut Frame<'_>, picture: &Picture, unicode: bool) {
+    let area = frame.area();
+    let decisions = (picture.decisions.len() as u16).clamp(1, area.height / 4) + 1;
+    let waiting = match picture.waiting.len() {
+        0 => 0,
+        some => (some as u16).min(3) + 1,
+    };
+    let [header, nodes, pending, recent, footer] = Layout::vertical([
+        Constraint::Length(3),
+        Constraint::Min(3),
+        Constraint::Length(waiting),
+        Constraint::Length(decisions),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    draw_header(frame, header, picture);
+    draw_nodes(frame, nodes, picture, unicode);
+    if waiting > 0 {
+        draw_waiting(frame, pending, picture);
+    }
+    draw_decisions(frame, recent, picture);
+    frame.render_widget(
+        Paragraph::new(Line::styled(
+            format!("KUBECONFIG={} kubectl get nodes -w    q ends", picture.kubeconfig),
+            Style::new().add_modifier(Modifier::DIM),
+        )),
+        footer,
+    );
+}
+
+/// The header: time, counts, the bill.
+pub fn verdict(picture: &Picture) -> [String; 2] {
+    let pods = picture.pods;
+    let (cpu, memory) = picture.requested();
+    let mut counts = vec![
+        plural(picture.nodes.len(), "node"),
+        format!("{} running", plural(pods.running, "pod")),
+        format!("{} pending", pods.pending),
+    ];
+    for (count, word) in [(pods.starting, "starting"), (pods.leaving, "leaving"), (pods.failed, "failed")] {
+        if count > 0 {
+            counts.push(format!("{count} {word}"));
+        }
+    }
+    let price = picture.price_per_hour();
+    let mut bill = vec![
+        format!("{}/h", money(price)),
+        format!("{}/month", money(price * HOURS_PER_MONTH)),
+        format!("cpu {:.0} %", cpu * 100.0),
+        format!("memory {:.0} %", memory * 100.0),
+    ];
+    if let Some(gap) = picture.gap {
+        bill.push(format!("last plan {:.1} % above its lower bound", gap * 100.0));
+    }
+    [counts.join("  "), bill.join("  ")]
+}
+
+fn draw_header(frame: &mut Frame<'_>, area: Rect, picture: &Picture) {
+    let [counts, bill] = verdict(picture);
+    let time = picture.now.strftime("%Y-%m-%d %H:%M:%S");
+    let mut first = vec![
+        Span::styled("joiner", Style::new().add_modifier(Modifier::BOLD)),
+        Span::raw(format!("  {time}  {}", picture.pace)),
+    ];
+    if let Some(caption) = &picture.caption {
+        first.push(Span::styled(format!("  {caption}"), Style::new().fg(Color::Cyan)));
+    }
+    let waits = picture.pods.pending > 0;
+    let counts_style = if waits { Style::new().fg(Color::Yellow) } else { Style::new().fg(Color::Green) };
+    let lines = vec![
+        Line::from(first),
+        Line::styled(counts, counts_style),
+        Line::styled(bill, Style::new().add_modifier(Modifier::BOLD)),
+    ];
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn draw_nodes(frame: &mut Frame<'_>, area: Rect, picture: &Picture, unicode: bool) {
+    let wide = area.width >= WIDE;
+    // One line for the rule above, one for the headings.
+    let room = usize::from(area.height.saturating_sub(2));
+    let all = picture.nodes.len();
+    // The last line tells how many are not shown.
+    let shown = if all > room { room.saturating_sub(1) } else { all };
+    let mut rows: Vec<Row<'_>> =
+        picture.nodes.iter().take(shown).map(|node| row_of(node, wide, unicode)).collect();
+    if shown < all {
+        let rest = &picture.nodes[shown..];
+        let price: f64 = rest.iter().map(|node| node.price_per_hour).sum();
+        let pods: usize = rest.iter().map(|node| node.pods).sum();
+        rows.push(Row::new(vec![
+            format!("… {} more", all - shown),
+            String::new(),
+            plural(pods, "pod"),
+            String::new(),
+            String::new(),
+            amount(price),
+        ]));
+    }
+    let mut headings = vec!["NODE", "TYPE", "PODS", "CPU", "MEMORY", "$/H"];
+    let mut widths = vec![
+        Constraint::Fill(3),
+        Constraint::Fill(2),
+        Constraint::Length(9),
+        Constraint::Length(BAR as u16 + 10),
+        Constraint::Length(BAR as u16 + 12),
+        Constraint::Length(7),
+    ];
+    if wide {
+        headings.extend(["ZONE", "CAPACITY", "STATE"]);
+        widths.extend([Constraint::Length(12), Constraint::Length(10), Constraint::Length(9)]);
+    }
+    let table = Table::new(rows, widths)
+        .header(Row::new(headings).style(Style::new().add_modifier(Modifier::DIM)))
+        .block(Block::new().borders(Borders::TOP));
+    frame.render_widget(table, area);
+}
+
+fn row_of(node: &NodeRow, wide: bool, unicode: bool) -> Row<'static> {
+    let share = |used: i64, all: i64| if all > 0 { used as f64 / all as f64 } else { 0.0 };
+    let mut cells = vec![
+        node.name.clone(),
+        node.instance_type.clone(),
+        node.pods.to_string(),
+        format!(
+            "{} {}/{}",
+            bar(share(node.cpu_used_milli, node.cpu_milli), BAR, unicode),
+            cores(node.cpu_used_milli),
+            cores(node.cpu_milli)
+        ),
+        format!(
+            "{} {}/{}",
+            bar(share(node.memory_used_bytes, node.memory_bytes), BAR, unicode),
+            bytes(node.memory_used_bytes),
+            bytes(node.memory_bytes)
+        ),
+        amount(node.price_per_hour),
+    ];
+    if wide {
+        cells.extend([node.zone.clone(), node.capacity_type.clone(), node.state.word().to_owned()]);
+    }
+    let style = match node.state {
+        NodeState::Starting => Style::new().fg(Color::Green),
+        NodeState::Ready => Style::new(),
+        NodeState::NotReady => Style::new().fg(Color::Red),
+        NodeState::Cordoned | NodeState::Leaving => Style::new().fg(Color::Yellow),
+    };
+    Row::new(cells).style(style)
+}
+
+fn draw_waiting(frame: &mut Frame<'_>, area: Rect, picture: &Picture) {
+    let room = usize::from(area.height.saturating_sub(1));
+    let lines: Vec<Line<'_>> = picture
+        .waiting
+        .iter()
+        .take(room)
+        .map(|(pod, reason)| {
+            Line::from(vec![
+                Span::raw(format!("{pod}  ")),
+                Span::styled(reason.clone(), Style::new().fg(Color::Yellow)),
+            ])
+        })
+        .collect();
+    let title = match picture.pods.pending.saturating_sub(lines.len()) {
+        0 => "waiting".to_owned(),
+        more => format!("waiting ({more} more)"),
+    };
+    frame.render_widget(Paragraph::new(lines).block(Block::new().borders(Borders::TOP).title(title)), area);
+}
+
+fn draw_decisions(frame: &mut Frame<'_>, area: Rect, picture: &Picture) {
+    let room = usize::from(area.height.saturating_sub(1));
+    let skipped = picture.decisions.len().saturating_sub(room);
+    let lines: Vec<Line<'_>> = picture
+        .decisions
+        .iter()
+        .skip(skipped)
+        .map(|decision| {
+            Line::from(vec![
+                Span::styled(
+                    decision.at.strftime("%H:%M:%S  ").to_string(),
+                    Style::new().add_modifier(Modifier::DIM),
+                ),
+                Span::raw(decision.what.clone()),
+            ])
+        })
+        .collect();
+    frame.render_widget(
+        Paragraph::new(lines).block(Block::new().borders(Borders::TOP).title("decisions")),
+        area,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::{Decision, PodCounts};
+    use jiff::Timestamp;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn node(number: usize, state: NodeState) -> NodeRow {
+        NodeRow {
+            name: format!("default-{number:05}"),
+            pool: "default".to_owned(),
+            instance_type: "c-16x-amd64-linux".to_owned(),
+            zone: "test-zone-a".to_owned(),
+            capacity_type: "spot".to_owned(),
+            state,
+            cpu_milli: 15_900,
+            memory_bytes: 32 << 30,
+            cpu_used_milli: 1_590 * number as i64,
+            memory_used_bytes: (3 * number as i64) << 30,
+            pods: number,
+            price_per_hour: 0.304,
+        }
+    }
+
+    fn picture(nodes: usize) -> Picture {
+        let at = |seconds: i64| Timestamp::from_second(1_793_600_000 + seconds).unwrap();
+        let states = [NodeState::Ready, NodeState::Starting, NodeState::Leaving, NodeState::NotReady];
+        Picture {
+            now: at(90),
+            pace: "60x".to_owned(),
+            nodes: (1..=nodes).map(|number| node(number, states[number % 4])).collect(),
+            pods: PodCounts { pending: 5, running: 41, leaving: 2, ..PodCounts::default() },
+            waiting: (1..=5)
+                .map(|number| {
+                    (
+                        format!("default/web-{number}"),
+                        "0/3 nodes are available: 3 Insufficient cpu.".to_owned(),
+                    )
+                })
+                .collect(),
+            gap: Some(0.034),
+            decisions: (1..=12)
+                .map(|number| Decision {
+                    at: at(number),
+                    what: format!("adds default-{number:05} for 5 pods at $0.304/h"),
+                })
+                .collect(),
+            caption: Some("a spike: web goes to 60 replicas".to_owned()),
+            kubeconfig: "joiner.kubeconfig".to_owned(),
+        }
+    }
+
+    fn drawn(width: u16, height: u16, picture: &Picture) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, picture, true)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn a_usual_terminal() {
+        insta::assert_snapshot!(drawn(80, 24, &picture(3)));
+    }
+
+    #[test]
+    fn a_wide_terminal_with_more_nodes_than_lines() {
+        insta::assert_snapshot!(drawn(132, 30, &picture(40)));
+    }
+
+    #[test]
+    fn an_empty_cluster() {
+        let empty = Picture {
+            nodes: Vec::new(),
+            waiting: Vec::new(),
+            decisions: Vec::new(),
+            caption: None,
+            gap: None,
+            pods: PodCounts::default(),
+            ..picture(0)
+        };
+        insta::assert_snapshot!(drawn(80, 12, &empty));
+    }
+
+    #[test]
+    fn no_terminal_is_too_small() {
+        for (width, height) in [(1, 1), (10, 2), (20, 5), (300, 3), (4, 200)] {
+            drawn(width, height, &picture(7));
+        }
+    }
+}
