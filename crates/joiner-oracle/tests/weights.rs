@@ -62,10 +62,15 @@ fn plan(nodes: &[(&str, &str, &[&str])]) -> Value {
     })
 }
 
-/// What is wrong with a plan for a heavy pool of so many CPUs, a light one, and the pods `a` of 3, `b` of 2 and `c` of 1 CPU.
+/// What is wrong with a plan for a heavy pool of so many CPUs, a light one, and the pods `a` of 2.8, `b` of 1.8 and `c` of 0.9 CPUs; a tenth of a CPU of every machine is for the system.
 fn judged(cpus: &str, rule_book: &Value, plan: &Value) -> (Vec<String>, Looked) {
-    let manifests =
-        [pool("heavy", 10, Some(cpus)), pool("light", 1, None), pod("a", "3"), pod("b", "2"), pod("c", "1")];
+    let manifests = [
+        pool("heavy", 10, Some(cpus)),
+        pool("light", 1, None),
+        pod("a", "2800m"),
+        pod("b", "1800m"),
+        pod("c", "900m"),
+    ];
     let world = World::from_manifests(&manifests, &types()).expect("the world can be read");
     for plan in [rule_book, plan] {
         assert_eq!(check(&world, plan), []);

@@ -3,6 +3,7 @@
 mod cheapest;
 mod cheapest_laws;
 mod cheapest_optimum;
+mod cheapest_weights;
 mod laws;
 mod oracle;
 mod scenarios;
