@@ -2,7 +2,8 @@
 //!
 //! `joiner-apiserver` keeps objects and answers requests; nothing happens by itself. This crate adds what makes a cluster of it: the
 //! controllers that turn Deployments, StatefulSets, DaemonSets, Jobs and CronJobs into pods, those that look after nodes, budgets, volumes and
-//! namespaces, and kubelets that run nothing but say that they do. A scheduler and an autoscaler join as participants.
+//! namespaces, and kubelets that run nothing but say that they do. The [`scheduler`] does what kube-scheduler does by default, with the rules
+//! that joiner plans by; it joins as a participant.
 //!
 //! **One loop, pure reconcilers.** [`world::World`] takes one key at a time from a queue that is ordered by time, asks the
 //! controller it belongs to for the changes to make ([`controller::Controller`]: no I/O, no clock, no dice), sends them to the server through

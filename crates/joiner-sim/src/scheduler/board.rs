@@ -272,9 +272,11 @@ impl Board {
         }
     }
 
-    /// Whether a pod of this identity, carrying these terms, is one of a counter's.
-    pub(crate) fn concerns(&self, counter: CounterId, identity: IdentityId, carried: &[CounterId]) -> bool {
-        carried.contains(&counter) || self.identities[identity as usize].counters.contains(&counter)
+    /// How often a counter counts a pod of this identity that carries these terms: a pod may carry the same term twice.
+    pub(crate) fn times(&self, counter: CounterId, identity: IdentityId, carried: &[CounterId]) -> i64 {
+        let selected = self.identities[identity as usize].counters.contains(&counter);
+        let carries = carried.iter().filter(|other| **other == counter).count();
+        i64::from(selected) + carries as i64
     }
 }
 

@@ -309,22 +309,20 @@ impl Overlay {
         for (room, request) in self.room.iter_mut().zip(&class.requests) {
             *room -= by * request;
         }
-        let concerns = |tally: &Tally| {
-            tally.counter.is_some_and(|counter| view.board.concerns(counter, class.identity, &class.carried))
+        let times = |tally: &Tally| {
+            tally.counter.map_or(0, |counter| view.board.times(counter, class.identity, &class.carried))
         };
         for (at, spread) in view.state.hard.iter().enumerate() {
-            if spread.tally.includes(node) && concerns(&spread.tally) {
-                self.hard[at] += by;
+            if spread.tally.includes(node) {
+                self.hard[at] += by * times(&spread.tally);
             }
         }
-        if view.state.affinity.first().is_some_and(&concerns) {
-            self.affinity += by;
-        }
+        self.affinity += by * view.state.affinity.first().map_or(0, times);
         for (at, tally) in view.state.anti.iter().enumerate() {
-            self.anti[at] += if concerns(tally) { by } else { 0 };
+            self.anti[at] += by * times(tally);
         }
         for (at, tally) in view.state.inverse.iter().enumerate() {
-            self.inverse[at] += if concerns(tally) { by } else { 0 };
+            self.inverse[at] += by * times(tally);
         }
         if let Some(volumes) = view.pod_volumes {
             let shared = view.pods.row(pod).claims.iter().filter(|claim| volumes.taken.contains(claim));

@@ -119,9 +119,12 @@ async fn run(bed: &mut Bed, case: &Case, tally: &mut Tally) -> Result<Option<Str
             bed.server.must("PATCH", &format!("{place}/{}/status", made.name()), Some(&status)).await?;
         }
     }
+    // Among pods of one priority the youngest goes first, and among those of one age anyone: so all ages differ where it matters.
+    let ranked =
+        case.bound.iter().chain(&case.pods).any(|pod| !pod.at(&["spec", "priorityClassName"]).is_null());
     for pod in &case.bound {
         bed.server.must("POST", &collection(Kind::Pod, pod.namespace()), Some(pod)).await?;
-        if !pod.at(&["spec", "priorityClassName"]).is_null() {
+        if ranked {
             let status = json!({"status": {"phase": "Running", "startTime": pod.annotation("start")}});
             let place = format!("{}/status", path(&Key::of(Kind::Pod, pod)));
             bed.server.must("PATCH", &place, Some(&status)).await?;
@@ -166,6 +169,10 @@ async fn compare(bed: &mut Bed, pod: &Value, tally: &mut Tally) -> Result<Option
         text = Some(more);
     }
     let waits = theirs.text(&["spec", "nodeName"]).is_empty();
+    if !waits && !theirs.at(&["spec", "priorityClassName"]).is_null() {
+        let status = json!({"status": {"startTime": format!("2023-11-15T00:0{}:00Z", tally.bound % 10)}});
+        bed.server.must("PATCH", &format!("{}/status", path(&key)), Some(&status)).await?;
+    }
     if waits && theirs.text(&["status", "nominatedNodeName"]).is_empty() {
         // Whoever was refused goes, so that nobody is looked at again while others are compared.
         let now = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});

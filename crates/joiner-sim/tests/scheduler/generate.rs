@@ -264,7 +264,7 @@ impl Source {
         let node = self.within(0, self.nodes - 1);
         let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("b{at}"), "labels": self.labels(),
                 "namespace": if self.chance(15) { format!("{}-other", self.namespace) } else { self.namespace.clone() },
-                "annotations": {"start": format!("2023-11-14T0{}:00:00Z", self.within(0, 5))}},
+                "annotations": {"start": format!("2023-11-14T0{}:{at:02}:00Z", self.within(0, 5))}},
             "spec": {"automountServiceAccountToken": false, "terminationGracePeriodSeconds": 60,
                 "nodeName": self.node_name(node), "containers": self.containers(self.priorities)}});
         self.affinity_of_pods(&mut pod, 12);

@@ -86,6 +86,27 @@ async fn a_preemptor_gets_the_place_once_its_victim_is_gone() -> Result<()> {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn a_victim_may_carry_the_same_term_twice() -> Result<()> {
+    let mut bed = bed().await?;
+    node(&bed, "a", "4").await?;
+    let mut low = pod("low", "1");
+    low["spec"]["priorityClassName"] = json!("low");
+    let term =
+        json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}});
+    low["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+        json!([term, term]);
+    create(&bed, &low).await?;
+    bed.settle().await?;
+    let mut high = pod("high", "1");
+    high["metadata"]["labels"] = json!({"app": "web"});
+    high["spec"]["priorityClassName"] = json!("high");
+    create(&bed, &high).await?;
+    bed.settle().await?;
+    assert_eq!(bed.object(&key("high")).map(|pod| pod.text(&["status", "nominatedNodeName"])), Some("a"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn a_pod_that_fits_nowhere_is_looked_at_again_when_that_may_help() -> Result<()> {
     let mut bed = bed().await?;
     node(&bed, "a", "1").await?;
