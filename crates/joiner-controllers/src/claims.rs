@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use joiner_api::nodeclaim::ResourceRequests;
 use joiner_api::names::{self, kinds};
+use joiner_api::nodeclaim::ResourceRequests;
 use joiner_api::{NodeClaim, NodeClaimSpec, NodePool, NodeRequirement, nodepool_hash};
-use joiner_core::model::{Operator, Snapshot};
 use joiner_core::model::names::CPU;
+use joiner_core::model::{Operator, Snapshot};
 use joiner_core::plan::PlannedMachine;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};

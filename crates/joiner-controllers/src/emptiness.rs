@@ -81,13 +81,19 @@ fn is_ready(node: &Node) -> bool {
 }
 
 /// How many nodes of a pool may go now, and whether its budgets allow any at all; `all` are the pool's nodes.
-pub fn allowance(pool: &NodePool, all: &[Candidate], leaving: impl Fn(&Candidate) -> bool, now: Timestamp) -> (u64, bool) {
+pub fn allowance(
+    pool: &NodePool,
+    all: &[Candidate],
+    leaving: impl Fn(&Candidate) -> bool,
+    now: Timestamp,
+) -> (u64, bool) {
     let standing: Vec<&Candidate> = all
         .iter()
         .filter(|of| is_initialised(of.node) && !is_true(of.claim, conditions::INSTANCE_TERMINATING))
         .collect();
     let used = standing.iter().filter(|of| {
-        let deleting = of.claim.metadata.deletion_timestamp.is_some() || of.node.metadata.deletion_timestamp.is_some();
+        let deleting =
+            of.claim.metadata.deletion_timestamp.is_some() || of.node.metadata.deletion_timestamp.is_some();
         deleting || !is_ready(of.node) || leaving(of)
     });
     let budgets = pool.spec.disruption.budgets.clone().unwrap_or_else(|| vec![Default::default()]);
@@ -98,7 +104,9 @@ pub fn allowance(pool: &NodePool, all: &[Candidate], leaving: impl Fn(&Candidate
 /// The empty nodes of a pool that may go now, dearest first.
 pub fn choose<'c, 'a>(empty: Vec<&'c Candidate<'a>>, allowed: u64) -> Vec<&'c Candidate<'a>> {
     let mut order = empty;
-    order.sort_by(|a, b| b.price.total_cmp(&a.price).then_with(|| a.claim.name_any().cmp(&b.claim.name_any())));
+    order.sort_by(|a, b| {
+        b.price.total_cmp(&a.price).then_with(|| a.claim.name_any().cmp(&b.claim.name_any()))
+    });
     order.truncate(usize::try_from(allowed).unwrap_or(usize::MAX));
     order
 }

@@ -47,7 +47,12 @@ pub struct Controllers {
 
 impl Controllers {
     /// Controllers over a client and a provider; they do nothing before [`Controllers::run`].
-    pub fn new(client: Client, provider: Arc<dyn Provider>, clock: Arc<dyn Clock>, settings: Settings) -> Self {
+    pub fn new(
+        client: Client,
+        provider: Arc<dyn Provider>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Self {
         let (publisher, summary) = signal::channel(Summary::default());
         Self { engine: Engine::new(client, provider, clock, settings, publisher), summary }
     }
@@ -212,7 +217,8 @@ impl Engine {
         let now = self.now();
         let mut machines = Vec::new();
         for claim in self.world.claims.values() {
-            let Some(launched) = condition(claim, conditions::LAUNCHED).filter(|of| of.status == "True") else {
+            let Some(launched) = condition(claim, conditions::LAUNCHED).filter(|of| of.status == "True")
+            else {
                 continue;
             };
             let joined = is_true(claim, conditions::REGISTERED) || !self.world.nodes_of(claim).is_empty();
@@ -274,7 +280,8 @@ impl Engine {
 
     fn spawn(&mut self, key: Key, each: Vec<Command>, ordered: Vec<Command>) {
         self.busy.insert(key.clone(), false);
-        let (executor, reports, at_once) = (self.executor.clone(), self.reports.clone(), self.settings.parallel_writes);
+        let (executor, reports, at_once) =
+            (self.executor.clone(), self.reports.clone(), self.settings.parallel_writes);
         self.tasks.spawn(async move {
             let each_done = executor.run_each(&each, at_once).await;
             let ordered_done = executor.run_in_order(&ordered).await;
@@ -337,7 +344,9 @@ impl Engine {
 
     fn take_seen(&mut self, seen: Seen) {
         match seen {
-            Seen::Pod(event) => self.world.pods.observe(event).into_iter().for_each(|of| self.pod_changed(&of)),
+            Seen::Pod(event) => {
+                self.world.pods.observe(event).into_iter().for_each(|of| self.pod_changed(&of))
+            }
             Seen::Node(event) => {
                 self.world.nodes.observe(event).into_iter().for_each(|of| self.node_changed(&of));
             }
@@ -401,9 +410,11 @@ impl Engine {
     /// A pod asks for a decision, unless there was one a short while ago.
     fn pod_waits(&mut self, uid: String) {
         let now = self.now();
-        let recently = self.batch.decided.get(&uid).is_some_and(|time| {
-            now.duration_since(*time) < signed(self.settings.retry_interval)
-        });
+        let recently = self
+            .batch
+            .decided
+            .get(&uid)
+            .is_some_and(|time| now.duration_since(*time) < signed(self.settings.retry_interval));
         if recently || !self.batch.uids.insert(uid) {
             return;
         }
@@ -449,7 +460,9 @@ impl Engine {
         }
         claims.into_iter().for_each(|claim| self.soon(Key::Claim(claim)));
         let going = |node: &Node| node.metadata.deletion_timestamp.is_some();
-        if change.new.is_none() || change.new.as_deref().is_some_and(going) != change.old.as_deref().is_some_and(going) {
+        if change.new.is_none()
+            || change.new.as_deref().is_some_and(going) != change.old.as_deref().is_some_and(going)
+        {
             self.soon(Key::Provision);
         }
     }
@@ -475,7 +488,8 @@ impl Engine {
         let goes = change.new.as_deref().is_none_or(going) && !change.old.as_deref().is_some_and(going);
         if goes {
             // Pods that were to go there need another place.
-            let planned = change.old.iter().chain(&change.new).flat_map(|claim| crate::claims::planned_pods(claim));
+            let planned =
+                change.old.iter().chain(&change.new).flat_map(|claim| crate::claims::planned_pods(claim));
             for uid in planned.map(str::to_owned).collect::<BTreeSet<_>>() {
                 self.batch.decided.remove(&uid);
             }
@@ -487,7 +501,9 @@ impl Engine {
             }
             self.leaving.remove(&change.key);
             self.pauses.remove(&Key::Claim(change.key.clone()));
-            if let Some(id) = change.old.as_ref().and_then(|claim| claim.status.as_ref()?.provider_id.as_ref()) {
+            if let Some(id) =
+                change.old.as_ref().and_then(|claim| claim.status.as_ref()?.provider_id.as_ref())
+            {
                 self.gone.remove(id);
             }
         }
@@ -497,7 +513,8 @@ impl Engine {
         self.soon(Key::Pool(pool.to_owned()));
         self.soon(Key::Disruption);
         self.soon(Key::Provision);
-        let of_pool = |claim: &&Arc<NodeClaim>| claim.labels().get(NODEPOOL_LABEL).is_some_and(|of| of == pool);
+        let of_pool =
+            |claim: &&Arc<NodeClaim>| claim.labels().get(NODEPOOL_LABEL).is_some_and(|of| of == pool);
         let claims: Vec<String> =
             self.world.claims.values().filter(of_pool).map(|claim| claim.name_any()).collect();
         claims.into_iter().for_each(|claim| self.soon(Key::Claim(claim)));

@@ -83,7 +83,8 @@ pub fn step(facts: &Facts) -> Step {
         // Nothing is launched that nobody would end.
         let mut finalizers = claim.finalizers().to_vec();
         finalizers.push(names::TERMINATION_FINALIZER.to_owned());
-        let patch = json!({"metadata": {"resourceVersion": claim.resource_version(), "finalizers": finalizers}});
+        let patch =
+            json!({"metadata": {"resourceVersion": claim.resource_version(), "finalizers": finalizers}});
         step.commands.push(Command::PatchClaim { name: claim.name_any(), patch });
         return step;
     }
@@ -152,7 +153,8 @@ fn delete(claim: &NodeClaim) -> Command {
 }
 
 fn register(facts: &Facts, set: &mut ConditionSet, status: &mut NodeClaimStatus, step: &mut Step) {
-    if set.status(conditions::LAUNCHED) != Status::True || set.status(conditions::REGISTERED) != Status::Unknown
+    if set.status(conditions::LAUNCHED) != Status::True
+        || set.status(conditions::REGISTERED) != Status::Unknown
     {
         return;
     }
@@ -255,12 +257,18 @@ fn initialise(facts: &Facts, set: &mut ConditionSet, step: &mut Step) {
         // The node at hand is the one before its registration: it lacks taints that are just being put on.
         return;
     }
-    if set.status(conditions::REGISTERED) != Status::True || set.status(conditions::INITIALIZED) != Status::Unknown
+    if set.status(conditions::REGISTERED) != Status::True
+        || set.status(conditions::INITIALIZED) != Status::Unknown
     {
         return;
     }
     let [node] = facts.nodes.as_slice() else {
-        set.set(conditions::INITIALIZED, Status::Unknown, "NodeNotFound", "no node has the provider id of this claim yet");
+        set.set(
+            conditions::INITIALIZED,
+            Status::Unknown,
+            "NodeNotFound",
+            "no node has the provider id of this claim yet",
+        );
         return;
     };
     if let Some((reason, message)) = not_initialised(facts.claim, node) {
@@ -304,7 +312,10 @@ fn not_initialised(claim: &NodeClaim, node: &Node) -> Option<(&'static str, Stri
         let is_zero = |text: &str| Quantity::parse(text).map_or(true, |amount| amount.signum() == 0);
         let there = allocatable.and_then(|all| all.get(resource)).is_some_and(|amount| !is_zero(&amount.0));
         if !is_zero(&amount.0) && !there {
-            return Some(("ResourceNotRegistered", format!("the node does not offer `{resource}`, which was asked for")));
+            return Some((
+                "ResourceNotRegistered",
+                format!("the node does not offer `{resource}`, which was asked for"),
+            ));
         }
     }
     None
@@ -314,9 +325,8 @@ fn not_initialised(claim: &NodeClaim, node: &Node) -> Option<(&'static str, Stri
 fn consolidatable(facts: &Facts, set: &mut ConditionSet, status: &mut NodeClaimStatus, step: &mut Step) {
     if let Some(event) = facts.pod_event {
         let stored = status.last_pod_event_time.as_ref().map(|time| time.0);
-        let stale = stored.is_none_or(|stored| {
-            event.duration_since(stored) >= signed(facts.settings.pod_event_interval)
-        });
+        let stale = stored
+            .is_none_or(|stored| event.duration_since(stored) >= signed(facts.settings.pod_event_interval));
         if stale {
             status.last_pod_event_time = Some(Time(event));
         }
@@ -386,7 +396,8 @@ pub fn launched(claim: &NodeClaim, machine: &Launched, now: Timestamp) -> Vec<Co
     let mut commands = Vec::new();
     if !labels.is_empty() || !annotations.is_empty() {
         let version = claim.resource_version();
-        let patch = json!({"metadata": {"resourceVersion": version, "labels": labels, "annotations": annotations}});
+        let patch =
+            json!({"metadata": {"resourceVersion": version, "labels": labels, "annotations": annotations}});
         commands.push(Command::PatchClaim { name: claim.name_any(), patch });
     }
     let before = claim.status.clone().unwrap_or_default();
@@ -407,7 +418,8 @@ pub fn launched(claim: &NodeClaim, machine: &Launched, now: Timestamp) -> Vec<Co
 pub fn launch_failed(claim: &NodeClaim, error: &Error, now: Timestamp) -> Step {
     let mut step = Step::default();
     let objects = vec![format!("nodeclaim/{}", claim.name_any())];
-    let give_up = |summary: String| Remark { kind: DecisionKind::GaveUp, summary, objects, dollars_per_hour: 0.0 };
+    let give_up =
+        |summary: String| Remark { kind: DecisionKind::GaveUp, summary, objects, dollars_per_hour: 0.0 };
     let (reason, message) = match error {
         Error::InsufficientCapacity { message, .. } => {
             step.notes.push(Note::new(claim, Level::Warning, "InsufficientCapacityError", message.clone()));
@@ -416,12 +428,15 @@ pub fn launch_failed(claim: &NodeClaim, error: &Error, now: Timestamp) -> Step {
             return step;
         }
         Error::NodeClassNotReady(message) => {
-            step.remarks.push(give_up(format!("the node class of {} is not ready: {message}", claim.name_any())));
+            step.remarks
+                .push(give_up(format!("the node class of {} is not ready: {message}", claim.name_any())));
             step.commands.push(delete(claim));
             return step;
         }
         Error::Rejected { reason, message } => (reason.as_str(), message.clone()),
-        Error::Throttled { .. } | Error::Denied(_) | Error::Transient(_) => ("LaunchFailed", error.to_string()),
+        Error::Throttled { .. } | Error::Denied(_) | Error::Transient(_) => {
+            ("LaunchFailed", error.to_string())
+        }
     };
     let message = match message.len() {
         length if length < LONGEST_MESSAGE => message,
@@ -429,8 +444,12 @@ pub fn launch_failed(claim: &NodeClaim, error: &Error, now: Timestamp) -> Step {
     };
     let before = claim.status.clone().unwrap_or_default();
     let mut status = before.clone();
-    ConditionSet::open(ConditionTypes::NODE_CLAIM, subject(claim, now), &mut status.conditions)
-        .set(conditions::LAUNCHED, Status::Unknown, reason, &message);
+    ConditionSet::open(ConditionTypes::NODE_CLAIM, subject(claim, now), &mut status.conditions).set(
+        conditions::LAUNCHED,
+        Status::Unknown,
+        reason,
+        &message,
+    );
     if status != before {
         step.commands.push(status_patch(claim, &before, &status));
     }

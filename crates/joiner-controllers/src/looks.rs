@@ -93,13 +93,16 @@ impl Engine {
     fn look_at_node(&mut self, name: &str, now: Timestamp) {
         let Some(node) = self.world.nodes.get(name).cloned() else { return };
         let finalizer = node.finalizers().iter().any(|of| of == names::TERMINATION_FINALIZER);
-        let managed = self.provider.node_class_kinds().iter().any(|kind| node.labels().contains_key(&kind.label()));
+        let managed =
+            self.provider.node_class_kinds().iter().any(|kind| node.labels().contains_key(&kind.label()));
         if node.metadata.deletion_timestamp.is_none() || !finalizer || !managed {
             return;
         }
         let world = &self.world;
         let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
-        let attached = |attachment: &&Arc<k8s_openapi::api::storage::v1::VolumeAttachment>| attachment.spec.node_name == name;
+        let attached = |attachment: &&Arc<k8s_openapi::api::storage::v1::VolumeAttachment>| {
+            attachment.spec.node_name == name
+        };
         let step = termination::node_step(&termination::NodeFacts {
             node: &node,
             claim: world.claim_of(&node).map(|claim| &**claim),
@@ -132,8 +135,13 @@ impl Engine {
             let claimed = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
             machines.extend(node.and_then(|node| nodepools::capacity(node)).or(claimed));
         }
-        let facts =
-            nodepools::Facts { pool: &pool, class: stored.as_deref(), well_known: &well_known, machines, now };
+        let facts = nodepools::Facts {
+            pool: &pool,
+            class: stored.as_deref(),
+            well_known: &well_known,
+            machines,
+            now,
+        };
         let step = nodepools::step(&facts);
         self.carry_out(Key::Pool(name.to_owned()), step, now);
     }
@@ -158,7 +166,8 @@ impl Engine {
         };
         let waiting = provision::waiting(&self.world, &context);
         let retry = signed(self.settings.retry_interval);
-        let is_new = |uid: &String| self.batch.decided.get(uid).is_none_or(|time| now.duration_since(*time) >= retry);
+        let is_new =
+            |uid: &String| self.batch.decided.get(uid).is_none_or(|time| now.duration_since(*time) >= retry);
         let any_new = waiting.iter().any(|pod| pod.uid().is_some_and(|uid| is_new(&uid)));
         let in_flight = expected.keys().any(|uid| in_need.contains(uid));
         let proposal = any_new.then(|| provision::propose(&self.world, &waiting, &context));
@@ -208,9 +217,16 @@ impl Engine {
             }
         }
         for (key, why) in &proposal.refused {
-            let Some(pod) = self.world.pods.get(key).filter(|_| self.provisionable.contains(key)) else { continue };
+            let Some(pod) = self.world.pods.get(key).filter(|_| self.provisionable.contains(key)) else {
+                continue;
+            };
             let is_new = self.refused.insert(key.clone());
-            let note = Note::new(&**pod, Level::Warning, "FailedScheduling", format!("no machine would help: {why}"));
+            let note = Note::new(
+                &**pod,
+                Level::Warning,
+                "FailedScheduling",
+                format!("no machine would help: {why}"),
+            );
             step.notes.push(note.quiet_for(REFUSAL_QUIET));
             if is_new {
                 step.remarks.push(Remark {
@@ -224,7 +240,8 @@ impl Engine {
         if proposal.claims.is_empty() {
             return step;
         }
-        step.each = proposal.claims.iter().map(|of| Command::CreateClaim(Box::new(of.claim.clone()))).collect();
+        step.each =
+            proposal.claims.iter().map(|of| Command::CreateClaim(Box::new(of.claim.clone()))).collect();
         step.remarks.push(bought(proposal));
         let gap = proposal.lower_bound.filter(|bound| *bound > 0.0).map(|bound| proposal.price / bound - 1.0);
         self.last_plan = Some(LastPlan {
@@ -260,7 +277,8 @@ impl Engine {
                         }
                     }
                     Err(why) => {
-                        look_again |= matches!(why, Stays::Protected(_) | Stays::Needed if candidate.nominated);
+                        look_again |=
+                            matches!(why, Stays::Protected(_) | Stays::Needed if candidate.nominated);
                         look_again |= matches!(why, Stays::Protected(Some(_)));
                         self.empty_since.remove(&name);
                         steps.extend(untaint(&self.leaving, candidate).map(|step| (Key::Claim(name), step)));
@@ -278,7 +296,8 @@ impl Engine {
             look_again |= chosen.len() < wanted;
             if blocked && wanted > 0 {
                 let message = "no node may be removed for being empty now: its budgets allow none";
-                let note = Note::new(&**pool, Level::Normal, "DisruptionBlocked", message).quiet_for(BUDGET_QUIET);
+                let note =
+                    Note::new(&**pool, Level::Normal, "DisruptionBlocked", message).quiet_for(BUDGET_QUIET);
                 steps.push((Key::Disruption, Step { notes: vec![note], ..Step::default() }));
             }
             for candidate in chosen {
@@ -347,7 +366,11 @@ fn bought(proposal: &Proposal) -> Remark {
             machines.join(", "),
             proposal.price
         ),
-        objects: proposal.claims.iter().map(|planned| format!("nodeclaim/{}", planned.claim.name_any())).collect(),
+        objects: proposal
+            .claims
+            .iter()
+            .map(|planned| format!("nodeclaim/{}", planned.claim.name_any()))
+            .collect(),
         dollars_per_hour: proposal.price,
     }
 }
@@ -363,8 +386,18 @@ fn remove(candidate: &Candidate, now: Timestamp) -> Step {
     step.commands.push(Command::ConfirmEmpty { node: node.name_any() });
     step.commands.push(reason_patch(claim, now));
     step.commands.push(Command::DeleteClaim { name: claim.name_any(), uid: claim.uid().unwrap_or_default() });
-    step.notes.push(Note::new(node, Level::Normal, "DisruptionTerminating", "goes because no pod needs it: Empty"));
-    step.notes.push(Note::new(claim, Level::Normal, "DisruptionTerminating", "goes because no pod needs it: Empty"));
+    step.notes.push(Note::new(
+        node,
+        Level::Normal,
+        "DisruptionTerminating",
+        "goes because no pod needs it: Empty",
+    ));
+    step.notes.push(Note::new(
+        claim,
+        Level::Normal,
+        "DisruptionTerminating",
+        "goes because no pod needs it: Empty",
+    ));
     step.remarks.push(Remark {
         kind: DecisionKind::Emptied,
         summary: format!("{} is empty and goes, ${:.4}/h saved", node.name_any(), candidate.price),

@@ -110,7 +110,8 @@ fn hash_patch(pool: &NodePool) -> Option<Command> {
 }
 
 fn sum(machines: &[&BTreeMap<String, Text>]) -> BTreeMap<String, Text> {
-    let mut totals: BTreeMap<&str, Quantity> = ALWAYS.into_iter().map(|name| (name, Quantity::ZERO)).collect();
+    let mut totals: BTreeMap<&str, Quantity> =
+        ALWAYS.into_iter().map(|name| (name, Quantity::ZERO)).collect();
     for (name, amount) in machines.iter().flat_map(|machine| machine.iter()) {
         if let Ok(amount) = Quantity::parse(&amount.0) {
             let total = totals.entry(name).or_insert(Quantity::ZERO.with_format(amount.format()));

@@ -55,13 +55,20 @@ pub fn is_critical(pod: &Pod) -> bool {
 /// The scheduler found no place for it, and it is one of those that a new machine can help.
 pub fn is_provisionable(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
-    let unschedulable = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten().any(|condition| {
-        condition.type_ == "PodScheduled"
-            && condition.status == "False"
-            && condition.reason.as_deref() == Some("Unschedulable")
-    });
-    let nominated = status.and_then(|status| status.nominated_node_name.as_deref()).is_some_and(|name| !name.is_empty());
-    unschedulable && !nominated && node_name(pod).is_none() && is_active(pod) && !is_daemon(pod) && !is_mirror(pod)
+    let unschedulable =
+        status.and_then(|status| status.conditions.as_ref()).into_iter().flatten().any(|condition| {
+            condition.type_ == "PodScheduled"
+                && condition.status == "False"
+                && condition.reason.as_deref() == Some("Unschedulable")
+        });
+    let nominated =
+        status.and_then(|status| status.nominated_node_name.as_deref()).is_some_and(|name| !name.is_empty());
+    unschedulable
+        && !nominated
+        && node_name(pod).is_none()
+        && is_active(pod)
+        && !is_daemon(pod)
+        && !is_mirror(pod)
 }
 
 /// Will need another place when its node goes.
@@ -110,10 +117,9 @@ pub fn protection(pod: &Pod) -> Protection {
     let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
     match started {
         None => Protection::Open,
-        Some(started) => started
-            .0
-            .checked_add(length.to_signed_duration())
-            .map_or(Protection::Open, Protection::Until),
+        Some(started) => {
+            started.0.checked_add(length.to_signed_duration()).map_or(Protection::Open, Protection::Until)
+        }
     }
 }
 
@@ -129,7 +135,9 @@ pub fn is_protected(pod: &Pod, now: Timestamp) -> bool {
 /// Past the end of its deletion for so long that nobody waits for it any more.
 pub fn is_stuck(pod: &Pod, now: Timestamp, after: std::time::Duration) -> bool {
     let end = pod.metadata.deletion_timestamp.as_ref();
-    end.is_some_and(|end| now.duration_since(end.0) > jiff::SignedDuration::try_from(after).unwrap_or_default())
+    end.is_some_and(|end| {
+        now.duration_since(end.0) > jiff::SignedDuration::try_from(after).unwrap_or_default()
+    })
 }
 
 /// A drain waits for it.
@@ -150,7 +158,8 @@ pub fn selects(selector: &LabelSelector, pod: &Pod) -> bool {
     exact
         && selector.match_expressions.iter().flatten().all(|expression| {
             let label = labels.get(&expression.key);
-            let named = || label.is_some_and(|label| expression.values.iter().flatten().any(|value| value == label));
+            let named =
+                || label.is_some_and(|label| expression.values.iter().flatten().any(|value| value == label));
             match expression.operator.as_str() {
                 "In" => named(),
                 "NotIn" => !named(),
@@ -182,9 +191,18 @@ mod tests {
             ("/spec/nodeName", json!("n")),
             ("/status/nominatedNodeName", json!("n")),
             ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")),
-            ("/metadata/ownerReferences", json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u"}])),
-            ("/metadata/ownerReferences", json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}])),
-            ("/status/conditions", json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}])),
+            (
+                "/metadata/ownerReferences",
+                json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u"}]),
+            ),
+            (
+                "/metadata/ownerReferences",
+                json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]),
+            ),
+            (
+                "/status/conditions",
+                json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]),
+            ),
         ];
         for (path, change) in cases {
             let mut value = unschedulable();
@@ -211,7 +229,9 @@ mod tests {
 
     #[test]
     fn tolerating_the_taint_of_a_leaving_node() {
-        let of = |toleration: Value| tolerates_disruption(&pod(json!({"spec": {"containers": [], "tolerations": [toleration]}})));
+        let of = |toleration: Value| {
+            tolerates_disruption(&pod(json!({"spec": {"containers": [], "tolerations": [toleration]}})))
+        };
         assert!(of(json!({"operator": "Exists"})));
         assert!(of(json!({"key": "karpenter.sh/disrupted", "operator": "Exists", "effect": "NoSchedule"})));
         assert!(of(json!({"key": "karpenter.sh/disrupted"})));

@@ -51,7 +51,8 @@ impl Nominations {
         }
         for claim in world.claims.values() {
             let up = condition(claim, conditions::INITIALIZED).map(|of| of.last_transition_time.0);
-            let until = up.unwrap_or(now).checked_add(signed(settings.nomination())).unwrap_or(Timestamp::MAX);
+            let until =
+                up.unwrap_or(now).checked_add(signed(settings.nomination())).unwrap_or(Timestamp::MAX);
             let mut planned = claims::planned_pods(claim).peekable();
             if planned.peek().is_some()
                 && let Some(place) = standing(world, &claim.name_any(), until, now)
@@ -128,8 +129,13 @@ pub struct Proposal {
 /// Pods that wait for a decision, keys in order: those the scheduler refused, and those of nodes that go.
 pub fn waiting(world: &World, context: &Context) -> Vec<Arc<Pod>> {
     let unexpected = |pod: &Pod| !pod.uid().is_some_and(|uid| context.expected.contains_key(&uid));
-    let mut found: Vec<Arc<Pod>> =
-        context.provisionable.iter().filter_map(|key| world.pods.get(key)).filter(|pod| unexpected(pod)).cloned().collect();
+    let mut found: Vec<Arc<Pod>> = context
+        .provisionable
+        .iter()
+        .filter_map(|key| world.pods.get(key))
+        .filter(|pod| unexpected(pod))
+        .cloned()
+        .collect();
     let leaving = moving(world).filter(|pod| {
         unexpected(pod) && !pods::is_protected(pod, context.now) && !is_held(world, pod, context.now)
     });
@@ -154,7 +160,11 @@ fn is_held(world: &World, pod: &Pod, now: Timestamp) -> bool {
     }
     let mut budgets = world.budgets.values().filter(|budget| {
         budget.namespace() == pod.namespace()
-            && budget.spec.as_ref().and_then(|spec| spec.selector.as_ref()).is_some_and(|of| pods::selects(of, pod))
+            && budget
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.selector.as_ref())
+                .is_some_and(|of| pods::selects(of, pod))
     });
     let Some(budget) = budgets.next() else { return false };
     if budgets.next().is_some() {
@@ -287,7 +297,10 @@ pub fn stored_class(world: &World, class: &NodeClassReference) -> Option<Arc<ser
 }
 
 /// Types with the offerings that had no capacity marked.
-fn with_stock(set: &TypeSet, unavailable: &BTreeSet<OfferingKey>) -> Vec<joiner_api::instance_type::InstanceType> {
+fn with_stock(
+    set: &TypeSet,
+    unavailable: &BTreeSet<OfferingKey>,
+) -> Vec<joiner_api::instance_type::InstanceType> {
     let mut types = set.types.clone();
     if unavailable.is_empty() {
         return types;
@@ -324,16 +337,16 @@ fn raise(
             let planned = claims.iter().any(|planned| planned.claim.name_any() == name);
             planned || world.claims.get(name).is_some()
         };
-        let claim =
-            claims::claim_of(snapshot, machine, object, &pod_uids, context.settings.seed, is_taken);
+        let claim = claims::claim_of(snapshot, machine, object, &pod_uids, context.settings.seed, is_taken);
         let catalogue = &snapshot.catalogues[pool.catalogue.at()];
         let offering = &catalogue.offerings[machine.offering.at()];
         let machine = catalogue.types[offering.instance_type.at()].name.to_string();
         claims.push(Planned { claim, pods, machine, price: offering.price });
     }
-    let on_nodes = plan.on_nodes.iter().map(|(node, pods)| {
-        (snapshot.nodes[node.at()].name.to_string(), pods.iter().map(name).collect())
-    });
+    let on_nodes = plan
+        .on_nodes
+        .iter()
+        .map(|(node, pods)| (snapshot.nodes[node.at()].name.to_string(), pods.iter().map(name).collect()));
     let refused = plan.refused.iter().map(|refused| {
         let reasons = refused.reasons.iter().map(|reason| match reason.pool {
             Some(pool) => format!("nodepool/{}: {}", snapshot.pools[pool.at()].name, reason.message),

@@ -88,7 +88,12 @@ impl Recorder {
         let name = note.about.name.clone().unwrap_or_default();
         let uid = note.about.uid.clone().unwrap_or_default();
         let kind = note.about.kind.clone().unwrap_or_default();
-        let identity = format!("{kind}/{}/{name}/{uid}/{}/{}", note.about.namespace.as_deref().unwrap_or(""), note.reason, note.message);
+        let identity = format!(
+            "{kind}/{}/{name}/{uid}/{}/{}",
+            note.about.namespace.as_deref().unwrap_or(""),
+            note.reason,
+            note.message
+        );
         if let Some(known) = self.known.get_mut(&identity) {
             let quiet = jiff::SignedDuration::try_from(note.quiet).unwrap_or(jiff::SignedDuration::MAX);
             if now.duration_since(known.last) < quiet {

@@ -29,7 +29,11 @@ const MOST_LOST: usize = 3;
 #[derive(Debug)]
 pub(crate) enum Report {
     /// The commands of a step.
-    Ran { key: Key, each: Vec<(Command, Result<Done, Failure>)>, ordered: Vec<(Command, Result<Done, Failure>)> },
+    Ran {
+        key: Key,
+        each: Vec<(Command, Result<Done, Failure>)>,
+        ordered: Vec<(Command, Result<Done, Failure>)>,
+    },
     /// A batch of launches.
     Launched(Vec<(Arc<NodeClaim>, Result<Launched, Error>)>),
     /// The provider's machines.
@@ -66,7 +70,13 @@ impl Engine {
     }
 
     /// One command's answer; what is returned still has to be dealt with.
-    fn took(&mut self, key: &Key, command: &Command, result: Result<Done, Failure>, now: Timestamp) -> Option<Failure> {
+    fn took(
+        &mut self,
+        key: &Key,
+        command: &Command,
+        result: Result<Done, Failure>,
+        now: Timestamp,
+    ) -> Option<Failure> {
         match result {
             Ok(Done::Claim(claim)) => {
                 if let Some(change) = self.world.claims.written(*claim) {
@@ -213,7 +223,8 @@ impl Engine {
             }
             Err(error) => {
                 if let Error::InsufficientCapacity { offerings, .. } = &error {
-                    let until = now.checked_add(signed(self.settings.offering_pause)).unwrap_or(Timestamp::MAX);
+                    let until =
+                        now.checked_add(signed(self.settings.offering_pause)).unwrap_or(Timestamp::MAX);
                     self.out_of_stock.extend(offerings.iter().map(|offering| (offering.clone(), until)));
                 }
                 let pause = match &error {
@@ -259,7 +270,9 @@ impl Engine {
             ));
         }
         let standing = claims.iter().filter(|(_, claim)| {
-            claim.metadata.deletion_timestamp.is_none() && is_true(claim, conditions::REGISTERED) && self.is_ours(claim)
+            claim.metadata.deletion_timestamp.is_none()
+                && is_true(claim, conditions::REGISTERED)
+                && self.is_ours(claim)
         });
         let (mut total, mut lost) = (0usize, Vec::new());
         for (id, claim) in standing {
@@ -289,7 +302,8 @@ impl Engine {
 }
 
 fn collected(command: Command, summary: String) -> Step {
-    let remark = Remark { kind: DecisionKind::Collected, summary, objects: Vec::new(), dollars_per_hour: 0.0 };
+    let remark =
+        Remark { kind: DecisionKind::Collected, summary, objects: Vec::new(), dollars_per_hour: 0.0 };
     Step { commands: vec![command], remarks: vec![remark], ..Step::default() }
 }
 
@@ -297,12 +311,16 @@ fn collected(command: Command, summary: String) -> Step {
 fn what(command: &Command) -> String {
     match command {
         Command::CreateClaim(claim) => format!("create nodeclaim/{}", claim.name_any()),
-        Command::PatchClaim { name, .. } | Command::PatchClaimStatus { name, .. } => format!("update nodeclaim/{name}"),
+        Command::PatchClaim { name, .. } | Command::PatchClaimStatus { name, .. } => {
+            format!("update nodeclaim/{name}")
+        }
         Command::DeleteClaim { name, .. } => format!("delete nodeclaim/{name}"),
         Command::PatchNode { name, .. } => format!("update node/{name}"),
         Command::DeleteNode { name, .. } => format!("delete node/{name}"),
         Command::ConfirmEmpty { node } => format!("list the pods of node/{node}"),
-        Command::PatchPool { name, .. } | Command::PatchPoolStatus { name, .. } => format!("update nodepool/{name}"),
+        Command::PatchPool { name, .. } | Command::PatchPoolStatus { name, .. } => {
+            format!("update nodepool/{name}")
+        }
         Command::Evict { namespace, name, .. } => format!("evict pod {namespace}/{name}"),
         Command::DeletePod { namespace, name, .. } => format!("delete pod {namespace}/{name}"),
         Command::Terminate { provider_id } => format!("end machine {provider_id}"),

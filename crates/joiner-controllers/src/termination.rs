@@ -80,10 +80,12 @@ pub fn claim_step(facts: &ClaimFacts) -> Step {
     if is_true(claim, conditions::REGISTERED) && !facts.nodes.is_empty() {
         // The nodes' own end does the rest; the claim waits for it.
         let standing = facts.nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_none());
-        step.commands.extend(standing.map(|node| Command::DeleteNode {
-            name: node.name_any(),
-            uid: node.uid().unwrap_or_default(),
-        }));
+        step.commands.extend(
+            standing.map(|node| Command::DeleteNode {
+                name: node.name_any(),
+                uid: node.uid().unwrap_or_default(),
+            }),
+        );
         return step;
     }
     let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
@@ -122,7 +124,8 @@ fn deadline_patch(claim: &NodeClaim) -> Option<Command> {
     let deadline = deleted.checked_add(grace.to_signed_duration()).ok()?;
     let deadline = Timestamp::from_second(deadline.as_second()).ok()?;
     let annotations = BTreeMap::from([(names::TERMINATION_TIMESTAMP_ANNOTATION, deadline.to_string())]);
-    let patch = json!({"metadata": {"resourceVersion": claim.resource_version(), "annotations": annotations}});
+    let patch =
+        json!({"metadata": {"resourceVersion": claim.resource_version(), "annotations": annotations}});
     Some(Command::PatchClaim { name: claim.name_any(), patch })
 }
 
@@ -160,7 +163,8 @@ pub fn node_step(facts: &NodeFacts) -> Step {
     if let Some(claim) = facts.claim
         && claim.metadata.deletion_timestamp.is_none()
     {
-        step.commands.push(Command::DeleteClaim { name: claim.name_any(), uid: claim.uid().unwrap_or_default() });
+        step.commands
+            .push(Command::DeleteClaim { name: claim.name_any(), uid: claim.uid().unwrap_or_default() });
     }
     if let Some(patch) = cordon(facts.node) {
         step.commands.push(patch);
@@ -193,7 +197,8 @@ fn cordon(node: &Node) -> Option<Command> {
     (changed || !labelled).then(|| {
         let labels = BTreeMap::from([(EXCLUDE_FROM_BALANCERS, "karpenter")]);
         let version = node.resource_version();
-        let patch = json!({"metadata": {"resourceVersion": version, "labels": labels}, "spec": {"taints": taints}});
+        let patch =
+            json!({"metadata": {"resourceVersion": version, "labels": labels}, "spec": {"taints": taints}});
         Command::PatchNode { name: node.name_any(), patch }
     })
 }
@@ -202,7 +207,9 @@ fn cordon(node: &Node) -> Option<Command> {
 pub fn disrupted_taints(taints: Vec<Taint>) -> (Vec<Taint>, bool) {
     let is_it = |taint: &Taint| taint.key == names::DISRUPTED_TAINT;
     let right = |taint: &Taint| taint.effect == "NoSchedule";
-    if taints.iter().any(|taint| is_it(taint) && right(taint)) && taints.iter().all(|taint| !is_it(taint) || right(taint)) {
+    if taints.iter().any(|taint| is_it(taint) && right(taint))
+        && taints.iter().all(|taint| !is_it(taint) || right(taint))
+    {
         return (taints, false);
     }
     let mut taints = taints;
@@ -297,14 +304,26 @@ fn drain(facts: &NodeFacts, step: &mut Step) -> bool {
     if waiting.is_empty() {
         return true;
     }
-    let (forced, rest): (Vec<&Pod>, Vec<&Pod>) =
-        waiting.iter().copied().partition(|pod| deadline.is_some_and(|deadline| is_forced(pod, deadline, now)));
+    let (forced, rest): (Vec<&Pod>, Vec<&Pod>) = waiting
+        .iter()
+        .copied()
+        .partition(|pod| deadline.is_some_and(|deadline| is_forced(pod, deadline, now)));
     for pod in forced {
         let uid = pod.uid().unwrap_or_default();
-        let over = pod.metadata.deletion_timestamp.as_ref().zip(deadline).is_none_or(|(end, deadline)| end.0 > deadline);
+        let over = pod
+            .metadata
+            .deletion_timestamp
+            .as_ref()
+            .zip(deadline)
+            .is_none_or(|(end, deadline)| end.0 > deadline);
         if over && facts.evictions.is_due(&uid, now) {
             let left = deadline.map_or(0, |deadline| deadline.duration_since(now).as_secs());
-            step.notes.push(Note::new(pod, Level::Normal, "Disrupted", "deleted: the time its node had to drain is over"));
+            step.notes.push(Note::new(
+                pod,
+                Level::Normal,
+                "Disrupted",
+                "deleted: the time its node had to drain is over",
+            ));
             step.each.push(Command::DeletePod {
                 namespace: pod.namespace().unwrap_or_default(),
                 name: pod.name_any(),
@@ -347,7 +366,9 @@ fn is_forced(pod: &Pod, deadline: Timestamp, now: Timestamp) -> bool {
 
 /// Volumes still attached that somebody will detach.
 fn volumes_left(facts: &NodeFacts) -> Vec<String> {
-    let stays = |pod: &&&Pod| !pods::is_waiting_eviction(pod, facts.now, facts.settings.stuck_after) && !pods::is_terminal(pod);
+    let stays = |pod: &&&Pod| {
+        !pods::is_waiting_eviction(pod, facts.now, facts.settings.stuck_after) && !pods::is_terminal(pod)
+    };
     let mut kept: Vec<(String, String)> = Vec::new();
     for pod in facts.pods.iter().filter(stays) {
         let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref());

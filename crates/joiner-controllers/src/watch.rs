@@ -10,9 +10,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use joiner_provider::NodeClassKind;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::runtime::WatchStreamExt;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -34,8 +34,20 @@ pub fn start(client: &Client, classes: &[NodeClassKind], tasks: &mut JoinSet<()>
         };
     }
     follow!(
-        Pod, Node, Claim, Pool, Overlay, DaemonSet, Budget, Namespace, Volume, VolumeClaim, StorageClass,
-        PriorityClass, CsiNode, Attachment
+        Pod,
+        Node,
+        Claim,
+        Pool,
+        Overlay,
+        DaemonSet,
+        Budget,
+        Namespace,
+        Volume,
+        VolumeClaim,
+        StorageClass,
+        PriorityClass,
+        CsiNode,
+        Attachment
     );
     // All classes share a shelf, so a provider of several kinds would need one list of all.
     for class in classes.iter().take(1) {

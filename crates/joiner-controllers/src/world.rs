@@ -12,9 +12,9 @@ use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVo
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use kube::ResourceExt;
 use kube::api::DynamicObject;
 use kube::runtime::watcher::Event;
-use kube::ResourceExt;
 
 /// Ends remembered per kind. An answer to a write is never so many deletions late.
 const REMEMBERED: usize = 4096;
@@ -257,7 +257,8 @@ impl World {
 
     /// Keeps the index of claims by provider id.
     pub fn index_claim(&mut self, change: &Change<NodeClaim>) {
-        let id = |claim: &Arc<NodeClaim>| claim.status.as_ref()?.provider_id.clone().filter(|id| !id.is_empty());
+        let id =
+            |claim: &Arc<NodeClaim>| claim.status.as_ref()?.provider_id.clone().filter(|id| !id.is_empty());
         let (old, new) = (change.old.as_ref().and_then(id), change.new.as_ref().and_then(id));
         reindex(&mut self.claims_of, old, new, &change.key);
     }

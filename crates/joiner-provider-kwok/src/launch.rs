@@ -52,13 +52,14 @@ pub fn choose<'t>(
 ) -> Result<Choice<'t>, Error> {
     let requirements = &claim.spec.requirements;
     let named = requirements.iter().find(|requirement| {
-        requirement.stable_key() == INSTANCE_TYPE_LABEL
-            && requirement.parsed_operator() == Some(Operator::In)
+        requirement.stable_key() == INSTANCE_TYPE_LABEL && requirement.parsed_operator() == Some(Operator::In)
     });
     let Some(named) = named else {
         return Err(Error::Rejected {
             reason: "InstanceTypeMissing".to_owned(),
-            message: format!("the claim names no instance type; add a requirement `{INSTANCE_TYPE_LABEL} In [...]`"),
+            message: format!(
+                "the claim names no instance type; add a requirement `{INSTANCE_TYPE_LABEL} In [...]`"
+            ),
         });
     };
     let mut best: Vec<Choice> = Vec::new();
@@ -67,7 +68,9 @@ pub fn choose<'t>(
         let Some(instance_type) = types.iter().find(|of| of.name == *name) else {
             return Err(Error::Rejected {
                 reason: "InstanceTypeUnknown".to_owned(),
-                message: format!("there is no instance type `{name}`; `joiner instance-types list` shows all"),
+                message: format!(
+                    "there is no instance type `{name}`; `joiner instance-types list` shows all"
+                ),
             });
         };
         let mut of_type: Vec<Choice> = Vec::new();
@@ -84,7 +87,8 @@ pub fn choose<'t>(
             }
             of_type.push(Choice { instance_type, offering });
         }
-        let cheaper = |first: &Choice| of_type.first().is_some_and(|of| of.offering.price < first.offering.price);
+        let cheaper =
+            |first: &Choice| of_type.first().is_some_and(|of| of.offering.price < first.offering.price);
         if best.first().is_none_or(cheaper) {
             best = of_type;
         }
@@ -128,7 +132,8 @@ pub fn launched(claim: &NodeClaim, choice: Choice) -> Launched {
     let name = claim.metadata.name.clone().unwrap_or_default();
     let mut labels = claim.metadata.labels.clone().unwrap_or_default();
     for requirement in &claim.spec.requirements {
-        if let (Some(Operator::In), [value]) = (requirement.parsed_operator(), requirement.values.as_slice()) {
+        if let (Some(Operator::In), [value]) = (requirement.parsed_operator(), requirement.values.as_slice())
+        {
             labels.insert(requirement.stable_key().to_owned(), value.clone());
         }
     }

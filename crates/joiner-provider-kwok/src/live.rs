@@ -151,7 +151,12 @@ impl KwokProvider {
         }
         for (claim, pending) in self.pending.lock().iter() {
             let provider_id = pending.launched.provider_id.clone();
-            found.push(Instance { provider_id, claim: Some(claim.clone()), created: None, terminating: false });
+            found.push(Instance {
+                provider_id,
+                claim: Some(claim.clone()),
+                created: None,
+                terminating: false,
+            });
         }
         Ok(found)
     }

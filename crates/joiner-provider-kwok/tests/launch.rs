@@ -52,7 +52,8 @@ fn the_seed_picks_among_equal_prices() {
     let claim = of_types(&["c-4x-amd64-linux"], &[]);
     let first = chosen(&claim, 0, &none).unwrap();
     assert_eq!(first, chosen(&claim, 0, &none).unwrap());
-    let zones: BTreeSet<String> = (0..40).map(|seed| chosen(&claim, seed, &none).unwrap()[1].clone()).collect();
+    let zones: BTreeSet<String> =
+        (0..40).map(|seed| chosen(&claim, seed, &none).unwrap()[1].clone()).collect();
     assert_eq!(zones.len(), 4, "{zones:?}");
 }
 

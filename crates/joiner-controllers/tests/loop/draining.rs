@@ -3,8 +3,8 @@
 use joiner_api::NodeClaim;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::stage::{Stage, pod_node};
@@ -51,7 +51,9 @@ async fn a_drain_waits_for_the_disruption_budget() {
 #[tokio::test(start_paused = true)]
 async fn a_protected_pod_holds_the_node_until_its_grace_is_over() {
     let stage = Stage::new().await;
-    stage.apply_pool("default", json!({"spec": {"template": {"spec": {"terminationGracePeriod": "5m"}}}})).await;
+    stage
+        .apply_pool("default", json!({"spec": {"template": {"spec": {"terminationGracePeriod": "5m"}}}}))
+        .await;
     let running = stage.start();
     let protected = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
     stage.create_pod("web", "1", protected).await;
@@ -61,7 +63,14 @@ async fn a_protected_pod_holds_the_node_until_its_grace_is_over() {
     claims.delete(&name, &DeleteParams::default()).await.unwrap();
     stage.pass(4 * 60).await;
     assert_eq!(stage.pods().await.len(), 1);
-    assert!(claims.get(&name).await.unwrap().annotations().contains_key("karpenter.sh/nodeclaim-termination-timestamp"));
+    assert!(
+        claims
+            .get(&name)
+            .await
+            .unwrap()
+            .annotations()
+            .contains_key("karpenter.sh/nodeclaim-termination-timestamp")
+    );
     stage.pass(75).await;
     assert_eq!(stage.pods().await.len(), 0, "its time is over");
     assert!(claims.get_opt(&name).await.unwrap().is_none());

@@ -9,7 +9,8 @@ use serde_json::json;
 use crate::stage::Stage;
 
 async fn with_consolidation(stage: &Stage, after: &str, budget: &str) {
-    let disruption = json!({"spec": {"disruption": {"consolidateAfter": after, "budgets": [{"nodes": budget}]}}});
+    let disruption =
+        json!({"spec": {"disruption": {"consolidateAfter": after, "budgets": [{"nodes": budget}]}}});
     stage.apply_pool("default", disruption).await;
 }
 
@@ -17,7 +18,8 @@ async fn with_consolidation(stage: &Stage, after: &str, budget: &str) {
 async fn an_empty_node_goes_after_its_time_and_not_before() {
     for policy in ["WhenEmpty", "WhenEmptyOrUnderutilized"] {
         let stage = Stage::new().await;
-        let disruption = json!({"spec": {"disruption": {"consolidateAfter": "30s", "consolidationPolicy": policy}}});
+        let disruption =
+            json!({"spec": {"disruption": {"consolidateAfter": "30s", "consolidationPolicy": policy}}});
         stage.apply_pool("default", disruption).await;
         let running = stage.start();
         stage.create_pods("web", 2, "1").await;
@@ -45,9 +47,11 @@ async fn budgets_are_kept() {
     let stage = Stage::new().await;
     with_consolidation(&stage, "10s", "1").await;
     let running = stage.start();
-    let apart = |name: usize| json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+    let apart = |name: usize| {
+        json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]}}},
-        "metadata": {"annotations": {"number": name.to_string()}}});
+        "metadata": {"annotations": {"number": name.to_string()}}})
+    };
     for number in 0..4 {
         stage.create_pod(&format!("web-{number}"), "1500m", apart(number)).await;
     }
@@ -59,7 +63,8 @@ async fn budgets_are_kept() {
     let mut most = 0;
     for _ in 0..150 {
         stage.pass(1).await;
-        let going = stage.claims().await.iter().filter(|claim| claim.metadata.deletion_timestamp.is_some()).count();
+        let going =
+            stage.claims().await.iter().filter(|claim| claim.metadata.deletion_timestamp.is_some()).count();
         most = most.max(going);
     }
     assert_eq!(most, 1, "one at a time");
@@ -82,7 +87,8 @@ async fn a_closed_budget_and_a_protected_node_hold() {
 
     let nodes: Api<Node> = Api::all(stage.client.clone());
     let name = stage.nodes().await[0].name_any();
-    let mark = |value: Option<&str>| json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": value}}});
+    let mark =
+        |value: Option<&str>| json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": value}}});
     nodes.patch(&name, &PatchParams::default(), &Patch::Merge(mark(Some("true")))).await.unwrap();
     with_consolidation(&stage, "10s", "100%").await;
     stage.pass(120).await;

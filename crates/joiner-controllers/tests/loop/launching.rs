@@ -1,8 +1,8 @@
 //! From pending pods to nodes.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -35,7 +35,11 @@ async fn pending_pods_get_the_nodes_of_the_plan() {
         let mut states: Vec<String> =
             status.conditions.iter().map(|of| format!("{}={}", of.type_, of.status)).collect();
         states.sort();
-        assert_eq!(states, ["Initialized=True", "Launched=True", "Ready=True", "Registered=True"], "{claim:?}");
+        assert_eq!(
+            states,
+            ["Initialized=True", "Launched=True", "Ready=True", "Registered=True"],
+            "{claim:?}"
+        );
         assert_eq!(status.node_name.as_deref(), Some(&*claim.name_any()));
     }
     let summary = running.summary.borrow().clone();
@@ -49,7 +53,8 @@ async fn pending_pods_get_the_nodes_of_the_plan() {
     let status = pool.status.unwrap();
     assert_eq!(status.nodes, Some(2));
     assert_eq!(status.resources.unwrap()["cpu"].0, "12");
-    let states: BTreeSet<String> = status.conditions.iter().map(|of| format!("{}={}", of.type_, of.status)).collect();
+    let states: BTreeSet<String> =
+        status.conditions.iter().map(|of| format!("{}={}", of.type_, of.status)).collect();
     let expected = ["NodeClassReady=True", "Ready=True", "ValidationSucceeded=True"];
     assert_eq!(states, expected.map(str::to_owned).into());
     running.stop().await;
@@ -79,9 +84,12 @@ async fn a_second_batch_buys_nothing_twice() {
 async fn a_node_with_startup_taints_waits_for_them() {
     let stage = Stage::new().await;
     stage
-        .apply_pool("default", json!({"spec": {"template": {"spec": {
+        .apply_pool(
+            "default",
+            json!({"spec": {"template": {"spec": {
             "taints": [{"key": "example.com/team", "value": "web", "effect": "NoSchedule"}],
-            "startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}}}}))
+            "startupTaints": [{"key": "example.com/starting", "effect": "NoSchedule"}]}}}}),
+        )
         .await;
     let running = stage.start();
     let tolerates = json!({"spec": {"tolerations": [{"key": "example.com/team", "operator": "Exists"}]}});
@@ -94,11 +102,17 @@ async fn a_node_with_startup_taints_waits_for_them() {
     };
     assert_eq!(initialised(&claim), ("Unknown".to_owned(), "StartupTaintsExist".to_owned()));
     let node = stage.nodes().await.remove(0);
-    let mut keys: Vec<String> = node.spec.unwrap().taints.unwrap().into_iter().map(|taint| taint.key).collect();
+    let mut keys: Vec<String> =
+        node.spec.unwrap().taints.unwrap().into_iter().map(|taint| taint.key).collect();
     keys.sort();
     assert_eq!(keys, ["example.com/starting", "example.com/team"]);
     assert_eq!(stage.claims().await.len(), 1, "a starting node is not bought again");
-    stage.set_taints(&claim.name_any(), json!([{"key": "example.com/team", "value": "web", "effect": "NoSchedule"}])).await;
+    stage
+        .set_taints(
+            &claim.name_any(),
+            json!([{"key": "example.com/team", "value": "web", "effect": "NoSchedule"}]),
+        )
+        .await;
     stage.pass(2).await;
     assert_eq!(initialised(&stage.claims().await[0]).0, "True");
     assert!(stage.pods().await.iter().all(|pod| pod_node(pod).is_some()));
@@ -192,7 +206,8 @@ impl Provider for Scarce {
                         .flat_map(|of| of.offerings.iter().map(|offering| OfferingKey::of(of, offering)))
                         .filter(self.scarce)
                         .collect();
-                    outcomes.push(Err(Error::InsufficientCapacity { offerings, message: "sold out".to_owned() }));
+                    outcomes
+                        .push(Err(Error::InsufficientCapacity { offerings, message: "sold out".to_owned() }));
                 } else {
                     outcomes.extend(self.inner.launch(vec![request]).await);
                 }

@@ -30,7 +30,7 @@ use tower::Service;
 /// Where virtual time begins.
 const BEGIN: &str = "2026-01-05T08:00:00Z";
 /// How often scheduler and kubelet look around.
-const TICK: Duration = Duration::from_millis(250);
+const TICK: Duration = Duration::from_millis(500);
 
 pub struct Stage {
     pub server: ApiServer,
@@ -154,8 +154,10 @@ impl Stage {
     /// Lets so many seconds pass, scheduler and kubelet playing along.
     pub async fn pass(&self, seconds: u64) {
         let end = Instant::now() + Duration::from_secs(seconds);
+        // Nobody watches long waits closely.
+        let tick = if seconds > 100 { TICK * 4 } else { TICK };
         while Instant::now() < end {
-            tokio::time::sleep(TICK).await;
+            tokio::time::sleep(tick).await;
             self.play().await;
         }
     }
@@ -200,8 +202,12 @@ impl Stage {
 
     /// Types of all nodes, sorted.
     pub async fn types(&self) -> Vec<String> {
-        let mut types: Vec<String> =
-            self.nodes().await.iter().map(|node| node.labels()["node.kubernetes.io/instance-type"].clone()).collect();
+        let mut types: Vec<String> = self
+            .nodes()
+            .await
+            .iter()
+            .map(|node| node.labels()["node.kubernetes.io/instance-type"].clone())
+            .collect();
         types.sort();
         types
     }
@@ -231,17 +237,23 @@ impl Stage {
 
     /// One look of kubelet and scheduler.
     async fn play(&self) {
-        for node in self.nodes().await {
-            self.boot_node(&node).await;
+        let mut nodes = self.nodes().await;
+        for node in &nodes {
+            self.boot_node(node).await;
         }
         let api: Api<Pod> = Api::default_namespaced(self.client.clone());
-        let (mut nodes, all) = (self.nodes().await, self.pods().await);
+        let all = self.pods().await;
         nodes.sort_by_key(|node| node.name_any());
         let mut free: Vec<(Node, i64)> = nodes
             .into_iter()
             .map(|node| {
-                let used: i64 = all.iter().filter(|pod| pod_node(pod) == Some(&*node.name_any())).map(cpu_of).sum();
-                let has = node.status.as_ref().and_then(|s| s.allocatable.as_ref()).map_or(0, |of| milli(&of["cpu"].0));
+                let used: i64 =
+                    all.iter().filter(|pod| pod_node(pod) == Some(&*node.name_any())).map(cpu_of).sum();
+                let has = node
+                    .status
+                    .as_ref()
+                    .and_then(|s| s.allocatable.as_ref())
+                    .map_or(0, |of| milli(&of["cpu"].0));
                 (node, has - used)
             })
             .collect();
@@ -255,10 +267,12 @@ impl Stage {
                 continue;
             }
             let mut places = free.iter_mut();
-            let place = places.find(|(node, room)| self.binding && *room >= cpu_of(pod) && accepts(node, pod));
+            let place =
+                places.find(|(node, room)| self.binding && *room >= cpu_of(pod) && accepts(node, pod));
             if let Some((node, room)) = place {
                 *room -= cpu_of(pod);
-                let binding = json!({"metadata": {"name": name}, "target": {"kind": "Node", "name": node.name_any()}});
+                let binding =
+                    json!({"metadata": {"name": name}, "target": {"kind": "Node", "name": node.name_any()}});
                 let request = Request::post(format!("/api/v1/namespaces/default/pods/{name}/binding"))
                     .header("content-type", "application/json")
                     .body(binding.to_string().into_bytes());
@@ -285,7 +299,8 @@ impl Stage {
             return;
         }
         let api: Api<Node> = Api::all(self.client.clone());
-        let status = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+        let status =
+            json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
         api.patch_status(&node.name_any(), &PatchParams::default(), &Patch::Strategic(status)).await.unwrap();
         let mut taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
         taints.retain(|taint| taint.key != "node.kubernetes.io/not-ready");
@@ -312,7 +327,8 @@ fn accepts(node: &Node, pod: &Pod) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
     let tolerated: Vec<String> =
         pod.spec.as_ref().unwrap().tolerations.iter().flatten().filter_map(|of| of.key.clone()).collect();
-    let minds = taints.iter().any(|taint| taint.effect != "PreferNoSchedule" && !tolerated.contains(&taint.key));
+    let minds =
+        taints.iter().any(|taint| taint.effect != "PreferNoSchedule" && !tolerated.contains(&taint.key));
     !minds && node.metadata.deletion_timestamp.is_none()
 }
 
