@@ -227,7 +227,7 @@ impl Engine {
                 "FailedScheduling",
                 format!("no machine would help: {why}"),
             );
-            step.notes.push(note.quiet_for(REFUSAL_QUIET));
+            step.notes.push(note.once_in(REFUSAL_QUIET));
             if is_new {
                 step.remarks.push(Remark {
                     kind: DecisionKind::Refused,

@@ -43,6 +43,8 @@ pub struct Note {
     pub message: String,
     /// How long it is not repeated.
     pub quiet: Duration,
+    /// It is not repeated with another text either.
+    pub whatever_the_text: bool,
 }
 
 impl Note {
@@ -59,7 +61,12 @@ impl Note {
             uid: object.uid(),
             ..ObjectReference::default()
         };
-        Self { about, level, reason, message: message.into(), quiet: USUAL }
+        Self { about, level, reason, message: message.into(), quiet: USUAL, whatever_the_text: false }
+    }
+
+    /// The same, told once in a while whatever its text: numbers in it change all the time.
+    pub fn once_in(self, quiet: Duration) -> Self {
+        Self { quiet, whatever_the_text: true, ..self }
     }
 
     /// The same, repeated at other intervals.
@@ -88,12 +95,9 @@ impl Recorder {
         let name = note.about.name.clone().unwrap_or_default();
         let uid = note.about.uid.clone().unwrap_or_default();
         let kind = note.about.kind.clone().unwrap_or_default();
-        let identity = format!(
-            "{kind}/{}/{name}/{uid}/{}/{}",
-            note.about.namespace.as_deref().unwrap_or(""),
-            note.reason,
-            note.message
-        );
+        let text = if note.whatever_the_text { "" } else { note.message.as_str() };
+        let namespace = note.about.namespace.as_deref().unwrap_or_default();
+        let identity = format!("{kind}/{namespace}/{name}/{uid}/{}/{text}", note.reason);
         if let Some(known) = self.known.get_mut(&identity) {
             let quiet = jiff::SignedDuration::try_from(note.quiet).unwrap_or(jiff::SignedDuration::MAX);
             if now.duration_since(known.last) < quiet {
@@ -101,7 +105,8 @@ impl Recorder {
             }
             known.last = now;
             known.count += 1;
-            let patch = json!({"count": known.count, "lastTimestamp": Time(now)});
+            let message = cut(&note.message, LONGEST);
+            let patch = json!({"count": known.count, "lastTimestamp": Time(now), "message": message});
             let (namespace, name) = (known.namespace.clone(), known.name.clone());
             return Some((name.clone(), Command::PatchEvent { namespace, name, patch }));
         }
@@ -177,6 +182,9 @@ mod tests {
         let Command::PatchEvent { patch, .. } = second else { panic!("{second:?}") };
         assert_eq!((again, &patch["count"]), (name, &json!(2)));
         assert!(recorder.record(&note("other"), at(121)).is_some());
+        let vague = |message: &str| note(message).once_in(USUAL);
+        assert!(recorder.record(&vague("1 node"), at(200)).is_some());
+        assert!(recorder.record(&vague("2 nodes"), at(201)).is_none());
     }
 
     #[test]

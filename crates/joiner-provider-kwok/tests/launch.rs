@@ -40,7 +40,7 @@ fn the_cheapest_offering_that_the_claim_allows_is_taken() {
     let names = ["m-4x-amd64-linux", "c-4x-amd64-linux", "c-8x-amd64-linux"];
     let zone_b = json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-b"]});
     let paid = json!({"key": "karpenter.sh/capacity-type", "operator": "NotIn", "values": ["spot"]});
-    let found = chosen(&of_types(&names, &[zone_b.clone()]), 0, &none).unwrap();
+    let found = chosen(&of_types(&names, std::slice::from_ref(&zone_b)), 0, &none).unwrap();
     assert_eq!(found, ["c-4x-amd64-linux", "test-zone-b", "spot"]);
     let found = chosen(&of_types(&names, &[zone_b, paid]), 0, &none).unwrap();
     assert_eq!(found, ["c-4x-amd64-linux", "test-zone-b", "on-demand"]);
