@@ -159,7 +159,8 @@ impl Direct {
         patch: Value,
     ) -> Result<Stored, Failure> {
         let is_side = matches!(subresource, "status" | "resize" | "finalize");
-        if !subresource.is_empty() && !(is_side && resource.subresource(subresource).is_some()) {
+        let known = is_side && resource.subresource(subresource).is_some();
+        if !subresource.is_empty() && !known {
             return Err(Failure::unknown_resource());
         }
         let target = Target { subresource, ..self.target(resource, namespace, name) };

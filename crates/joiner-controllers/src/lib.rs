@@ -25,6 +25,7 @@
 //! Rejected: kube's `Controller`, whose pending set is hashed, so that two runs differ; locks around shared state; a look that writes by itself.
 
 pub mod claims;
+mod clock;
 pub mod command;
 pub mod decisions;
 pub mod emptiness;
@@ -44,6 +45,7 @@ pub mod termination;
 pub mod watch;
 pub mod world;
 
+pub use clock::RuntimeClock;
 pub use engine::Controllers;
 pub use settings::Settings;
 pub use summary::{LastPlan, Summary};

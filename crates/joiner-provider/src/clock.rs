@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 
@@ -13,15 +12,4 @@ pub trait Clock: Send + Sync {
 
     /// Waits for so long, by this clock.
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()>;
-}
-
-/// A function that tells the time; waiting is the runtime's.
-impl<F: Fn() -> Timestamp + Send + Sync> Clock for F {
-    fn now(&self) -> Timestamp {
-        self()
-    }
-
-    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
-        tokio::time::sleep(time).boxed()
-    }
 }

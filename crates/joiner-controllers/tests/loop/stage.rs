@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use joiner_api::quantity::Quantity;
 use joiner_api::{KwokNodeClass, NodeClaim, NodePool};
 use joiner_apiserver::service::{ApiServer, ResponseBody, Settings as ServerSettings};
-use joiner_controllers::{Controllers, Settings, Summary};
+use joiner_controllers::{Controllers, RuntimeClock, Settings, Summary};
 use joiner_provider::Provider;
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
@@ -132,7 +132,12 @@ impl Stage {
 
     pub fn kwok(&self, client: Client) -> Arc<dyn Provider> {
         let begin = self.begin;
-        Arc::new(KwokProvider::new(client, Catalogue::hypothetical(), Arc::new(move || moment(begin)), 0))
+        Arc::new(KwokProvider::new(
+            client,
+            Catalogue::hypothetical(),
+            Arc::new(RuntimeClock(move || moment(begin))),
+            0,
+        ))
     }
 
     /// Starts controllers with the KWOK provider.
@@ -142,7 +147,7 @@ impl Stage {
 
     pub fn start_over(&self, client: Client, provider: Arc<dyn Provider>) -> Running {
         let begin = self.begin;
-        let clock = Arc::new(move || moment(begin));
+        let clock = Arc::new(RuntimeClock(move || moment(begin)));
         let controllers = Controllers::new(client, provider, clock, Settings::default());
         let summary = controllers.summary();
         let (shutdown, told) = oneshot::channel::<()>();

@@ -222,37 +222,64 @@ fn goes_first(left: &Ranked<'_>, right: &Ranked<'_>, now: Timestamp) -> Ordering
         .then_with(|| cost(a).cmp(&cost(b)))
         .then_with(|| right.neighbours.cmp(&left.neighbours))
         .then_with(|| match is_ready(a) && is_ready(b) {
-            true => younger_first(ready_since(a), ready_since(b), a, b, now),
+            true => magnitude(ready_since(a), now).cmp(&magnitude(ready_since(b), now)),
             false => Ordering::Equal,
         })
         .then_with(|| restarts(b).cmp(&restarts(a)))
-        .then_with(|| younger_first(a.created(), b.created(), a, b, now))
-        // Kubernetes leaves what is equal so far in any order.
+        .then_with(|| magnitude(a.created(), now).cmp(&magnitude(b.created(), now)))
+        // Kubernetes leaves it to chance, and asks for the uid before it looks at restarts: that is no order, for it can go in circles.
+        .then_with(|| a.uid().cmp(b.uid()))
         .then_with(|| left.key.cmp(right.key))
 }
 
 /// Ages are compared by their power of two, so that which of many old pods goes is a matter of chance (their uid) rather than of age.
-fn younger_first(
-    left: Option<Timestamp>,
-    right: Option<Timestamp>,
-    a: &Value,
-    b: &Value,
-    now: Timestamp,
-) -> Ordering {
-    if left == right {
-        return Ordering::Equal;
-    }
-    let (Some(left), Some(right)) = (left, right) else {
-        return left.is_some().cmp(&right.is_some());
-    };
-    let magnitude = |since: Timestamp| {
-        let age = now.duration_since(since).as_nanos();
-        if age <= 0 { -1 } else { i64::from(age.ilog2()) }
-    };
-    magnitude(left).cmp(&magnitude(right)).then_with(|| a.uid().cmp(b.uid()))
+/// What has no beginning is younger than everything.
+fn magnitude(since: Option<Timestamp>, now: Timestamp) -> i64 {
+    let Some(since) = since else { return -2 };
+    let age = now.duration_since(since).as_nanos();
+    if age <= 0 { -1 } else { i64::from(age.ilog2()) }
 }
 
 fn restarts(pod: &Value) -> i64 {
     let containers = pod.items(&["status", "containerStatuses"]).iter();
     containers.filter_map(|container| container.number(&["restartCount"])).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_of_any_age_and_any_number_of_restarts_have_an_order() {
+        let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+        let time = |seconds: i64| (now - jiff::SignedDuration::from_secs(seconds)).to_string();
+        let pods: Vec<(Key, Object)> = (0..200_i64)
+            .map(|number| {
+                let name = format!("web-{number}");
+                let pod = json!({
+                    "metadata": {"name": name, "namespace": "shop", "uid": format!("{}", (number * 7919) % 1009),
+                        "creationTimestamp": time(100 + number % 3)},
+                    "spec": {"nodeName": "a"},
+                    "status": {
+                        "phase": "Running",
+                        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": time(70 + number % 4)}],
+                        "containerStatuses": [{"restartCount": number % 5}],
+                    },
+                });
+                (Key::new(Kind::Pod, "shop", &name), Object::new(pod))
+            })
+            .collect();
+        let ranked: Vec<Ranked<'_>> =
+            pods.iter().map(|(key, object)| Ranked { key, object, neighbours: 1 }).collect();
+        for a in &ranked {
+            for b in &ranked {
+                assert_eq!(goes_first(a, b, now), goes_first(b, a, now).reverse());
+                for c in ranked.iter().step_by(7) {
+                    if goes_first(a, b, now).is_le() && goes_first(b, c, now).is_le() {
+                        assert!(goes_first(a, c, now).is_le(), "{} {} {}", a.key, b.key, c.key);
+                    }
+                }
+            }
+        }
+    }
 }

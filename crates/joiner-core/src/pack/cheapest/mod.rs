@@ -56,7 +56,7 @@ pub(crate) fn improve(scratch: &mut Scratch, outcome: &mut Outcome, order: &[Pod
         let rank = |machines: &[Machine]| (machines.len() > most, plan::bill(scratch, machines).cost(charge));
         let better = machines.as_deref().is_none_or(|known| {
             let ((many, cost), (known_many, known_cost)) = (rank(&others), rank(known));
-            many < known_many || (many == known_many && cost < known_cost)
+            (!many && known_many) || (many == known_many && cost < known_cost)
         });
         if better {
             machines = Some(others);

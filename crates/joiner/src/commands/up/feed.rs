@@ -25,29 +25,33 @@ impl SharedBoard {
     /// Follows the nodes and pods of a cluster for as long as it is polled.
     pub async fn follow(self, client: Client) {
         let config = watcher::Config::default();
-        let nodes = watcher(Api::<Node>::all(client.clone()), config.clone()).map_ok(Told::Node);
-        let pods = watcher(Api::<Pod>::all(client), config).map_ok(Told::Pod);
+        let nodes = watcher(Api::<Node>::all(client.clone()), config.clone())
+            .map_ok(|event| Told::Node(Box::new(event)));
+        let pods = watcher(Api::<Pod>::all(client), config).map_ok(|event| Told::Pod(Box::new(event)));
         let mut events = std::pin::pin!(futures::stream::select(nodes, pods));
         while let Some(event) = events.next().await {
             // The watcher starts again by itself, and says so with a list.
             let Ok(event) = event else { continue };
             let mut board = self.open();
             match event {
-                Told::Node(Event::Init) => board.nodes_listed_again(),
-                Told::Node(Event::InitApply(node) | Event::Apply(node)) => board.node_changed(&node),
-                Told::Node(Event::Delete(node)) => {
-                    board.node_gone(node.metadata.name.as_deref().unwrap_or_default())
-                }
-                Told::Pod(Event::Init) => board.pods_listed_again(),
-                Told::Pod(Event::InitApply(pod) | Event::Apply(pod)) => board.pod_changed(&pod),
-                Told::Pod(Event::Delete(pod)) => board.pod_gone(&pod),
-                Told::Node(Event::InitDone) | Told::Pod(Event::InitDone) => {}
+                Told::Node(event) => match *event {
+                    Event::Init => board.nodes_listed_again(),
+                    Event::InitApply(node) | Event::Apply(node) => board.node_changed(&node),
+                    Event::Delete(node) => board.node_gone(node.metadata.name.as_deref().unwrap_or_default()),
+                    Event::InitDone => {}
+                },
+                Told::Pod(event) => match *event {
+                    Event::Init => board.pods_listed_again(),
+                    Event::InitApply(pod) | Event::Apply(pod) => board.pod_changed(&pod),
+                    Event::Delete(pod) => board.pod_gone(&pod),
+                    Event::InitDone => {}
+                },
             }
         }
     }
 }
 
 enum Told {
-    Node(Event<Node>),
-    Pod(Event<Pod>),
+    Node(Box<Event<Node>>),
+    Pod(Box<Event<Pod>>),
 }
