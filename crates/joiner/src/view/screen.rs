@@ -14,13 +14,14 @@ use crate::show::{amount, bar, bytes, cores, money, plural};
 
 /// Width from which columns for zone and capacity type have room.
 const WIDE: u16 = 100;
-/// Cells of a bar.
+/// Cells of a bar, where there is room and where there is little.
 const BAR: usize = 8;
+const SHORT_BAR: usize = 4;
 
 /// Draws a picture. Bars are of ASCII signs where others cannot be shown.
 pub fn draw(frame: &mut Frame<'_>, picture: &Picture, unicode: bool) {
     let area = frame.area();
-    let decisions = (picture.decisions.len() as u16).clamp(1, area.height / 4) + 1;
+    let decisions = (picture.decisions.len() as u16).min(area.height / 4).max(1) + 1;
     let waiting = match picture.waiting.len() {
         0 => 0,
         some => (some as u16).min(3) + 1,
@@ -70,7 +71,7 @@ pub fn verdict(picture: &Picture) -> [String; 2] {
         format!("memory {:.0} %", memory * 100.0),
     ];
     if let Some(gap) = picture.gap {
-        bill.push(format!("last plan {:.1} % above its lower bound", gap * 100.0));
+        bill.push(format!("last plan {:.1} % above bound", gap * 100.0));
     }
     [counts.join("  "), bill.join("  ")]
 }
@@ -118,13 +119,14 @@ fn draw_nodes(frame: &mut Frame<'_>, area: Rect, picture: &Picture, unicode: boo
         ]));
     }
     let mut headings = vec!["NODE", "TYPE", "PODS", "CPU", "MEMORY", "$/H"];
+    let cells = if wide { BAR } else { SHORT_BAR } as u16;
     let mut widths = vec![
-        Constraint::Fill(3),
-        Constraint::Fill(2),
-        Constraint::Length(9),
-        Constraint::Length(BAR as u16 + 10),
-        Constraint::Length(BAR as u16 + 12),
-        Constraint::Length(7),
+        Constraint::Fill(5),
+        Constraint::Fill(6),
+        Constraint::Length(8),
+        Constraint::Length(cells + 10),
+        Constraint::Length(cells + 12),
+        Constraint::Length(6),
     ];
     if wide {
         headings.extend(["ZONE", "CAPACITY", "STATE"]);
@@ -138,19 +140,20 @@ fn draw_nodes(frame: &mut Frame<'_>, area: Rect, picture: &Picture, unicode: boo
 
 fn row_of(node: &NodeRow, wide: bool, unicode: bool) -> Row<'static> {
     let share = |used: i64, all: i64| if all > 0 { used as f64 / all as f64 } else { 0.0 };
+    let room = if wide { BAR } else { SHORT_BAR };
     let mut cells = vec![
         node.name.clone(),
         node.instance_type.clone(),
         node.pods.to_string(),
         format!(
             "{} {}/{}",
-            bar(share(node.cpu_used_milli, node.cpu_milli), BAR, unicode),
+            bar(share(node.cpu_used_milli, node.cpu_milli), room, unicode),
             cores(node.cpu_used_milli),
             cores(node.cpu_milli)
         ),
         format!(
             "{} {}/{}",
-            bar(share(node.memory_used_bytes, node.memory_bytes), BAR, unicode),
+            bar(share(node.memory_used_bytes, node.memory_bytes), room, unicode),
             bytes(node.memory_used_bytes),
             bytes(node.memory_bytes)
         ),
