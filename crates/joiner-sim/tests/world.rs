@@ -331,7 +331,8 @@ async fn a_thousand_pods_cost_a_thousand_times_as_much_as_one() {
     pass(&mut world, 5).await;
     assert!(pods(&world).is_empty());
     let writes = world.cache().revision() - before;
-    assert!(writes < 3200, "{writes} versions for a thousand removals and as many entries");
+    // Each pod is marked, told that its grace is over, and removed; and there is an entry about it.
+    assert!(writes < 4200, "{writes} versions for a thousand removals and as many entries");
     assert_eq!(world.refusals(), 0);
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Picture, screen};
-use crate::show::{Table, amount, bytes, cores};
+use crate::show::{Table, amount, bytes, cores, plural};
 
 /// What the last line said, so that nothing is said twice.
 #[derive(Debug, Default)]
@@ -53,8 +53,14 @@ pub fn frame(picture: &Picture, width: usize) -> String {
         }
         let _ = write!(text, "\n{}", table.render(width));
     }
+    if !picture.waiting.is_empty() {
+        text.push('\n');
+    }
     for (pod, reason) in &picture.waiting {
-        let _ = writeln!(text, "\n{pod} waits: {reason}");
+        let _ = writeln!(text, "{pod} waits: {reason}");
+    }
+    if let Some(more) = picture.pods.pending.checked_sub(picture.waiting.len()).filter(|more| *more > 0) {
+        let _ = writeln!(text, "and {}", plural(more, "more pod"));
     }
     text
 }

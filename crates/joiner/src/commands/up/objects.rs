@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
@@ -66,8 +65,11 @@ pub async fn apply(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
         let at = match known.iter().position(|(known, _, _)| *known == kind) {
             Some(at) => at,
             None => {
-                let (resource, abilities) = pinned_kind(client, &kind).await.with_context(|| {
-                    format!("{told}: the cluster knows no kind `{}` in `{}`", kind.kind, kind.api_version())
+                let (resource, abilities) = pinned_kind(client, &kind).await.map_err(|_| InputError {
+                    object: Some(told.clone()),
+                    message: format!("the cluster knows no kind `{}` in `{}`", kind.kind, kind.api_version()),
+                    remedy: Some("check `kind` and `apiVersion`, or apply its definition first".to_owned()),
+                    ..InputError::default()
                 })?;
                 known.push((kind, resource, abilities));
                 known.len() - 1
@@ -85,9 +87,14 @@ pub async fn apply(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
             }
         };
         let parameters = PatchParams::apply(MANAGER).force();
-        api.patch(name, &parameters, &Patch::Apply(object))
-            .await
-            .with_context(|| format!("{told}: the cluster refuses it"))?;
+        api.patch(name, &parameters, &Patch::Apply(object)).await.map_err(|error| match error {
+            kube::Error::Api(status) => anyhow::Error::new(InputError {
+                object: Some(told),
+                message: format!("the cluster refuses it: {}", status.message),
+                ..InputError::default()
+            }),
+            error => anyhow::Error::new(error).context(told),
+        })?;
     }
     Ok(())
 }

@@ -61,6 +61,12 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         folder: arguments.data_dir.clone(),
     })?;
     let at = endpoint.address();
+    if !arguments.listen.is_loopback() {
+        writeln!(
+            streams.err,
+            "note: other machines can reach {at}: whoever has the token of the kubeconfig may do everything"
+        )?;
+    }
     runtime.spawn(endpoint.serve(cluster.server.clone(), std::future::pending()));
     let mut show = Show { cluster, pace: speed.words(), kubeconfig: path.display().to_string(), signal };
     let outcome = if arguments.once {
@@ -174,6 +180,10 @@ impl Show {
                 break;
             }
             std::thread::sleep(FRAME);
+        }
+        if !self.cluster.lives() {
+            // Why is told by whoever ends it.
+            return Ok(FINE);
         }
         let picture = self.picture();
         write!(streams.out, "{}", lines::frame(&picture, streams.width))?;

@@ -1,0 +1,83 @@
+//! `joiner up` as a process: a cluster lives, and says what became of it.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A folder of its own for a test, gone when the test is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("joiner-up-cluster-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn example(name: &str) -> String {
+    format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// `joiner up --once` with these arguments.
+fn once(folder: &Folder, arguments: &[&str]) -> (String, Output) {
+    let output = Command::new(env!("CARGO_BIN_EXE_joiner"))
+        .args(["up", "--once", "--kubeconfig"])
+        .arg(folder.0.join("kubeconfig"))
+        .args(arguments)
+        .output()
+        .expect("the program starts");
+    (String::from_utf8_lossy(&output.stdout).into_owned(), output)
+}
+
+#[test]
+fn pods_that_pend_get_nodes_and_run() {
+    let folder = Folder::new("inflate");
+    let (said, output) = once(&folder, &["-f", &example("inflate.yaml")]);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.starts_with("2 nodes  10 pods running  0 pending\n$0.228/h  $166/month"), "{said}");
+    assert_eq!(said.lines().filter(|line| line.starts_with("default-") && line.contains("ready")).count(), 2);
+}
+
+#[test]
+fn without_joiner_pods_wait_and_say_why() {
+    let folder = Folder::new("alone");
+    let (said, output) = once(&folder, &["-f", &example("inflate.yaml"), "--no-autoscaler"]);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.starts_with("0 nodes  0 pods running  10 pending\n"), "{said}");
+    assert!(said.contains("waits: no nodes available to schedule pods"), "{said}");
+}
+
+#[test]
+fn nodes_from_the_start_take_pods() {
+    let folder = Folder::new("nodes");
+    let (said, output) = once(&folder, &["-f", &example("inflate.yaml"), "--nodes", "3"]);
+    assert!(output.status.success(), "{said}");
+    assert!(said.starts_with("3 nodes  10 pods running  0 pending\n$0/h"), "{said}");
+}
+
+#[test]
+fn time_can_be_skipped() {
+    let folder = Folder::new("max");
+    let (said, output) = once(&folder, &["-f", &example("inflate.yaml"), "--speed", "max"]);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.starts_with("2 nodes  10 pods running  0 pending\n"), "{said}");
+}
+
+#[test]
+fn what_the_cluster_refuses_is_named() {
+    let folder = Folder::new("refused");
+    let file = folder.0.join("wrong.yaml");
+    std::fs::write(&file, "apiVersion: v1\nkind: Gadget\nmetadata:\n  name: one\n").expect("a file");
+    let (_, output) = once(&folder, &["-f", &file.display().to_string()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("Gadget `one`: the cluster knows no kind `Gadget` in `v1`; check"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
