@@ -158,9 +158,12 @@ impl Direct {
         language: PatchLanguage,
         patch: Value,
     ) -> Result<Stored, Failure> {
-        let is_side = matches!(subresource, "status" | "resize" | "finalize");
-        let known = is_side && resource.subresource(subresource).is_some();
-        if !subresource.is_empty() && !known {
+        let known = match subresource {
+            "" => true,
+            "status" | "resize" | "finalize" => resource.subresource(subresource).is_some(),
+            _ => false,
+        };
+        if !known {
             return Err(Failure::unknown_resource());
         }
         let target = Target { subresource, ..self.target(resource, namespace, name) };

@@ -35,7 +35,7 @@ Examples:
   KUBECONFIG=joiner.kubeconfig kubectl apply -f examples/inflate.yaml
 
   # What becomes of these manifests, as one table:
-  joiner up -f examples/shop.yaml --once
+  joiner up -f examples/spread.yaml --once
 
   # Only the API; the same objects, versions and token at the next start:
   joiner up --api-only --data-dir ~/joiner-data --port 6443")]

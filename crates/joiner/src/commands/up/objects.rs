@@ -1,12 +1,14 @@
 //! Manifests into a running cluster: each object is applied as kubectl would apply it.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use joiner_api::names::{KWOK_API_VERSION, kinds};
 use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{ApiCapabilities, ApiResource, Scope, pinned_kind};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::load::documents::cut;
 use crate::load::objects::read_value;
@@ -48,6 +50,44 @@ fn flatten(value: Value, objects: &mut Vec<Value>) {
         }
         value => objects.push(value),
     }
+}
+
+/// Adds what manifests for `plan` may leave out, before everything else: namespaces that objects are in, and KWOK's node classes that pools
+/// refer to. Says what was added.
+pub fn complete(objects: &mut Vec<Value>) -> Vec<String> {
+    let text = |object: &Value, field: &str| {
+        object.pointer(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let mut there: BTreeSet<(String, String)> =
+        objects.iter().map(|object| (text(object, "/kind"), text(object, "/metadata/name"))).collect();
+    there.extend(
+        ["", "default", "kube-system", "kube-public", "kube-node-lease"]
+            .map(|name| ("Namespace".to_owned(), name.to_owned())),
+    );
+    let mut added = Vec::new();
+    for object in objects.iter() {
+        let namespace = text(object, "/metadata/namespace");
+        if there.insert(("Namespace".to_owned(), namespace.clone())) {
+            added.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+        }
+        let class = text(object, "/spec/template/spec/nodeClassRef/name");
+        let kind = text(object, "/spec/template/spec/nodeClassRef/kind");
+        if kind == kinds::KWOK_NODE_CLASS && there.insert((kind.clone(), class.clone())) {
+            added.push(json!({"apiVersion": KWOK_API_VERSION, "kind": kind, "metadata": {"name": class}}));
+        }
+    }
+    let notes = added
+        .iter()
+        .map(|object| {
+            format!(
+                "{} `{}` is not in the files and was added",
+                text(object, "/kind"),
+                text(object, "/metadata/name")
+            )
+        })
+        .collect();
+    objects.splice(0..0, added);
+    notes
 }
 
 /// Applies objects one after the other; what is in no namespace goes into `default`. Pods that stand on a node stand there again.
@@ -108,6 +148,24 @@ mod tests {
         let objects = read_text("the demo", super::super::demo::MANIFESTS).unwrap();
         assert!(objects.len() > 10);
         assert!(objects.iter().all(|object| object["metadata"]["name"].is_string()));
+    }
+
+    #[test]
+    fn namespaces_and_classes_that_are_missing_are_added() {
+        let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
+        let pool = json!({"kind": "NodePool", "metadata": {"name": "a"}, "spec": {"template": {"spec": {"nodeClassRef": class}}}});
+        let pod = json!({"kind": "Pod", "metadata": {"name": "a", "namespace": "shop"}});
+        let mut objects = vec![pool.clone(), pool, pod.clone(), pod];
+        let notes = complete(&mut objects);
+        assert_eq!(
+            notes,
+            [
+                "KWOKNodeClass `default` is not in the files and was added",
+                "Namespace `shop` is not in the files and was added",
+            ]
+        );
+        assert_eq!(objects.len(), 6);
+        assert_eq!(complete(&mut objects), Vec::<String>::new());
     }
 
     #[test]

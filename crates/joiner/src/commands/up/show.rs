@@ -14,7 +14,7 @@ use super::cluster::{Cluster, Wish};
 use super::{Speed, UpArgs, api_only, demo, objects};
 use crate::cli::Catalog;
 use crate::view::lines::{self, Told};
-use crate::view::{Decision, Picture, screen};
+use crate::view::{Decision, NodeState, Picture, screen};
 use crate::{FINDINGS, FINE, Streams};
 
 /// Between two frames.
@@ -22,7 +22,7 @@ const FRAME: Duration = Duration::from_millis(100);
 /// Between two looks for plain lines.
 const LINE: Duration = Duration::from_millis(500);
 /// A cluster that has not changed for so long has come to rest.
-const REST: Duration = Duration::from_millis(1500);
+const REST: Duration = Duration::from_millis(2000);
 /// `--once` does not wait longer.
 const ONCE_AT_MOST: Duration = Duration::from_secs(120);
 /// Pods that wait, of which a picture tells why.
@@ -30,8 +30,11 @@ const WAITING: usize = 20;
 
 /// Starts the cluster and shows it until somebody ends it.
 pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
-    let objects =
+    let mut objects =
         if arguments.filename.is_empty() { Vec::new() } else { objects::read(&arguments.filename)? };
+    for note in objects::complete(&mut objects) {
+        writeln!(streams.err, "note: {note}")?;
+    }
     let usual = if arguments.demo { Speed::Times(demo::SPEED) } else { Speed::Times(1) };
     let speed = arguments.speed.unwrap_or(usual);
     let catalogue = match arguments.catalog {
@@ -68,7 +71,9 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         )?;
     }
     runtime.spawn(endpoint.serve(cluster.server.clone(), std::future::pending()));
-    let mut show = Show { cluster, pace: speed.words(), kubeconfig: path.display().to_string(), signal };
+    let autoscaled = !arguments.no_autoscaler;
+    let mut show =
+        Show { cluster, pace: speed.words(), kubeconfig: path.display().to_string(), signal, autoscaled };
     let outcome = if arguments.once {
         show.once(streams)
     } else if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
@@ -87,6 +92,8 @@ struct Show {
     pace: String,
     kubeconfig: String,
     signal: tokio::task::JoinHandle<()>,
+    /// Whether joiner is in the cluster.
+    autoscaled: bool,
 }
 
 impl Show {
@@ -163,6 +170,14 @@ impl Show {
         Ok(FINE)
     }
 
+    /// Whether something is under way, though nothing changes at this moment.
+    fn is_busy(&self, picture: &Picture) -> bool {
+        let starts = picture.nodes.iter().any(|node| node.state == NodeState::Starting);
+        // Joiner waits a while for more pods before it decides, and says of how many it can do nothing for them.
+        let undecided = self.autoscaled && picture.pods.pending > self.cluster.summary.borrow().refused_pods;
+        picture.pods.starting > 0 || picture.pods.leaving > 0 || starts || undecided
+    }
+
     /// One table once the cluster has come to rest.
     fn once(&mut self, streams: &mut Streams) -> anyhow::Result<u8> {
         let begun = Instant::now();
@@ -175,8 +190,7 @@ impl Show {
                 last = now;
                 since = Instant::now();
             }
-            let busy = picture.pods.starting > 0 || picture.pods.leaving > 0;
-            if since.elapsed() >= REST && !busy {
+            if since.elapsed() >= REST && !self.is_busy(&picture) {
                 break;
             }
             std::thread::sleep(FRAME);
