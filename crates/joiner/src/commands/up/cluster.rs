@@ -1,7 +1,7 @@
 //! The simulated cluster behind `up`, with joiner in it, on a thread of its own.
 //!
 //! One thread lives the cluster's life, so that equal input gives an equal life; requests from outside are answered elsewhere and reach it
-//! as events. Where time is skipped, the listener lives on the same thread: a clock that jumps can only be read there.
+//! as events.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
