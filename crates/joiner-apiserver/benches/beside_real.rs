@@ -22,6 +22,10 @@ use joiner_testbed::plane::{ControlPlane, Parts};
 use joiner_testbed::process::Kept;
 use serde_json::{Value, json};
 
+/// The allocator of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const WRITERS: usize = 16;
 const PODS: &str = "/api/v1/namespaces/default/pods";
 

@@ -20,6 +20,10 @@ use serde_json::{Value, json};
 mod tls_client;
 use tls_client::TlsClient;
 
+/// The allocator of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const NODES: usize = 5_000;
 const PODS: usize = 100_000;
 

@@ -18,6 +18,10 @@ use kube::api::{Api, PostParams};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
+/// The allocator of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     divan::main();
 }

@@ -23,6 +23,9 @@ mod program;
 mod reduce;
 mod search;
 
+use std::borrow::Cow;
+use std::rc::Rc;
+
 use reduce::{Model, Work};
 use search::Search;
 
@@ -37,19 +40,19 @@ pub struct Demand {
     pub count: u64,
     /// What one pod takes of each resource lane.
     pub requests: Vec<i64>,
-    /// The offerings a pod may use, as indices into the list of offerings, ascending.
-    pub offers: Vec<u32>,
+    /// The offerings a pod may use, as indices into the list of offerings, ascending. Long, and the same for many demands: shared.
+    pub offers: Rc<[u32]>,
     /// Groups of which a machine holds only so many pods: one (required anti-affinity by host name), or a few (spread by host name).
     pub apart: Vec<(u32, u32)>,
 }
 
 /// A machine that can be bought any number of times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offer {
+pub struct Offer<'a> {
     /// Price per hour in nano-dollars.
     pub price_nano_usd: i64,
     /// What pods can use of each resource lane: allocatable less what daemons take.
-    pub allocatable: Vec<i64>,
+    pub allocatable: Cow<'a, [i64]>,
 }
 
 /// The least any plan can cost, in dollars per hour, or `None` if finding out would take more than `work_budget`.
@@ -57,7 +60,7 @@ pub struct Offer {
 /// Pods that fit no offering they may use count nothing: a plan refuses them. The budget is measured in elementary
 /// steps (about a nanosecond each), never in time, so equal inputs give equal answers. A search that does not come
 /// to its end gives no answer rather than a weak one: the result is below the optimum by a millionth at most.
-pub fn lower_bound(demands: &[Demand], offers: &[Offer], work_budget: u64) -> Option<f64> {
+pub fn lower_bound(demands: &[Demand], offers: &[Offer<'_>], work_budget: u64) -> Option<f64> {
     let mut work = Work { left: work_budget };
     let model = Model::build(demands, offers, &mut work)?;
     if model.classes.is_empty() {
@@ -68,7 +71,7 @@ pub fn lower_bound(demands: &[Demand], offers: &[Offer], work_budget: u64) -> Op
 
 /// What one pod of each demand is worth by the shadow prices behind [`lower_bound`]: the least it costs at any offering when all prices
 /// are divided so that pods are worth most; infinite if no offering takes it. `None` if finding out would take more than `work_budget`.
-pub(crate) fn worths(demands: &[Demand], offers: &[Offer], work_budget: u64) -> Option<Vec<f64>> {
+pub(crate) fn worths(demands: &[Demand], offers: &[Offer<'_>], work_budget: u64) -> Option<Vec<f64>> {
     let mut work = Work { left: work_budget };
     let model = Model::build(demands, offers, &mut work)?;
     let mut search = Search::new(&model);

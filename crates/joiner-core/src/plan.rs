@@ -1,5 +1,7 @@
 //! The plan: what to launch, what goes where, what was refused.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
@@ -339,13 +341,17 @@ fn bound_with(scratch: &mut Scratch, plan: &Plan, work: u64, commitments: bool) 
         starts.push(offers.len());
         let catalogue = &snapshot.catalogues[pool.catalogue.at()];
         for (offering, room) in catalogue.offerings.iter().zip(&scratch.templates[at].room) {
-            offers.push(Offer { price_nano_usd: offering.price_nano_usd, allocatable: room.to_vec() });
+            offers.push(Offer {
+                price_nano_usd: offering.price_nano_usd,
+                allocatable: Cow::Borrowed(&room[..]),
+            });
             let reservation = offering.reservation;
             barred
                 .push(!commitments && reservation.is_some_and(|r| snapshot.reservations[r.at()].commitment));
         }
     }
     let mut demands = Vec::new();
+    let mut lists: BTreeSet<Rc<[u32]>> = BTreeSet::new();
     for (at, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         let class = &snapshot.classes[at];
         let mut usable: Vec<u32> = Vec::new();
@@ -381,19 +387,24 @@ fn bound_with(scratch: &mut Scratch, plan: &Plan, work: u64, commitments: bool) 
             usable.extend(all.filter(|offer| !barred[*offer]).map(|offer| offer as u32));
         }
         let apart = kept_apart(scratch, class);
-        // Many classes differ only in what a bound does not see; their lists of offerings are long.
+        let offers = match lists.get(&usable[..]) {
+            Some(known) => Rc::clone(known),
+            None => {
+                let new: Rc<[u32]> = usable.into();
+                lists.insert(Rc::clone(&new));
+                new
+            }
+        };
+        // Many classes differ only in what a bound does not see.
         let alike = demands.iter_mut().find(|demand: &&mut Demand| {
-            demand.requests[..] == class.requests[..] && demand.apart == apart && demand.offers == usable
+            demand.requests[..] == class.requests[..]
+                && demand.apart == apart
+                && Rc::ptr_eq(&demand.offers, &offers)
         });
         match alike {
             Some(demand) => demand.count += count,
             None => {
-                demands.push(Demand {
-                    count: *count,
-                    requests: class.requests.to_vec(),
-                    offers: usable,
-                    apart,
-                });
+                demands.push(Demand { count: *count, requests: class.requests.to_vec(), offers, apart });
             }
         }
     }

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 const PLENTY: u64 = 1 << 40;
 
-fn offer(dollars: f64, allocatable: &[i64]) -> Offer {
-    Offer { price_nano_usd: (dollars * 1e9).round() as i64, allocatable: allocatable.to_vec() }
+fn offer(dollars: f64, allocatable: &[i64]) -> Offer<'static> {
+    Offer { price_nano_usd: (dollars * 1e9).round() as i64, allocatable: allocatable.to_vec().into() }
 }
 
 fn demand(count: u64, requests: &[i64], offers: &[u32]) -> Demand {
-    Demand { count, requests: requests.to_vec(), offers: offers.to_vec(), apart: Vec::new() }
+    Demand { count, requests: requests.to_vec(), offers: offers.into(), apart: Vec::new() }
 }
 
 #[track_caller]
@@ -100,7 +100,7 @@ fn an_exclusive_group_takes_a_machine_each() {
     other.requests = vec![2];
     check(&[apart.clone(), other], &[offer(1.0, &[100])], 12.0);
     // The smallest machine is best for pods that cannot share.
-    check(&[Demand { offers: vec![0, 1], ..apart }], &[offer(1.0, &[100]), offer(0.25, &[2])], 1.5);
+    check(&[Demand { offers: [0, 1].into(), ..apart }], &[offer(1.0, &[100]), offer(0.25, &[2])], 1.5);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_group_of_which_a_machine_holds_a_few_takes_a_machine_for_each_few() {
 
 #[test]
 fn an_exclusive_group_without_requests_still_takes_machines() {
-    let alone = Demand { count: 3, requests: vec![0], offers: vec![0, 1], apart: vec![(1, 1)] };
+    let alone = Demand { count: 3, requests: vec![0], offers: [0, 1].into(), apart: vec![(1, 1)] };
     check(&[alone], &[offer(1.0, &[4]), offer(0.5, &[1])], 1.5);
 }
 
@@ -175,7 +175,7 @@ fn a_lane_that_is_never_full_first_changes_nothing() {
     let demands = [demand(6, &[1, 3, 1], &[0, 1]), demand(5, &[2, 1, 1], &[0, 1])];
     let with = [offer(1.0, &[4, 6, 10]), offer(2.0, &[8, 14, 20])];
     let without: Vec<Offer> =
-        with.iter().map(|o| Offer { allocatable: o.allocatable[..2].to_vec(), ..o.clone() }).collect();
+        with.iter().map(|o| Offer { allocatable: o.allocatable[..2].to_vec().into(), ..o.clone() }).collect();
     let bare = demands.clone().map(|demand| Demand { requests: demand.requests[..2].to_vec(), ..demand });
     check(&demands, &with, by_full_program(&bare, &without));
     check(&bare, &without, by_full_program(&demands, &with));
@@ -187,7 +187,7 @@ fn machines_between_two_others_do_not_slow_it_down() {
     let offers: Vec<Offer> = (1..=120i64)
         .map(|cpu| Offer {
             price_nano_usd: cpu * 314_748_365 / 7,
-            allocatable: vec![cpu * 1000 - 100, cpu * 2047, 110],
+            allocatable: vec![cpu * 1000 - 100, cpu * 2047, 110].into(),
         })
         .collect();
     let demands: Vec<Demand> = (0..40i64)
@@ -201,7 +201,7 @@ fn machines_between_two_others_do_not_slow_it_down() {
     let few: Vec<u32> = (0..120).step_by(7).collect();
     let full = lower_bound(&demands, &offers, DEFAULT_WORK).expect("the budget is ample");
     let fewer: Vec<Demand> =
-        demands.iter().map(|demand| Demand { offers: few.clone(), ..demand.clone() }).collect();
+        demands.iter().map(|demand| Demand { offers: few[..].into(), ..demand.clone() }).collect();
     assert!(full <= lower_bound(&fewer, &offers, DEFAULT_WORK).expect("the budget is ample") * (1.0 + 1e-6));
 }
 
@@ -254,7 +254,7 @@ fn by_full_program(demands: &[Demand], offers: &[Offer]) -> f64 {
             demand
                 .requests
                 .iter()
-                .zip(allocatable)
+                .zip(allocatable.iter())
                 .all(|(request, amount)| request <= amount || *request == 0)
         };
         let usable: Vec<u32> = demand.offers.iter().copied().filter(|&offer| fits(offer)).collect();
@@ -300,7 +300,7 @@ fn by_full_program(demands: &[Demand], offers: &[Offer]) -> f64 {
 }
 
 /// A repeatable fleet with prices that follow size, less regularly than a formula.
-fn fleet(shapes: u64, types: u64) -> (Vec<Demand>, Vec<Offer>) {
+fn fleet(shapes: u64, types: u64) -> (Vec<Demand>, Vec<Offer<'static>>) {
     let mut state = 7u64;
     let mut next = move |below: u64| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -340,9 +340,11 @@ fn a_middling_fleet_agrees_with_the_full_program() {
     check(&demands, &offers, by_full_program(&demands, &offers));
 }
 
-fn any_offer() -> impl Strategy<Value = Offer> {
-    (1i64..5_000, prop::collection::vec(0i64..60, 3))
-        .prop_map(|(price, allocatable)| Offer { price_nano_usd: price * 1_000_000, allocatable })
+fn any_offer() -> impl Strategy<Value = Offer<'static>> {
+    (1i64..5_000, prop::collection::vec(0i64..60, 3)).prop_map(|(price, allocatable)| Offer {
+        price_nano_usd: price * 1_000_000,
+        allocatable: allocatable.into(),
+    })
 }
 
 fn any_demand(offers: u32) -> impl Strategy<Value = Demand> {
@@ -358,7 +360,7 @@ fn any_demand(offers: u32) -> impl Strategy<Value = Demand> {
     )
 }
 
-fn any_input() -> impl Strategy<Value = (Vec<Demand>, Vec<Offer>)> {
+fn any_input() -> impl Strategy<Value = (Vec<Demand>, Vec<Offer<'static>>)> {
     (1u32..10).prop_flat_map(|offers| {
         (
             prop::collection::vec(any_demand(offers), 1..12),
@@ -385,13 +387,13 @@ proptest! {
     fn another_offering_never_raises_it((demands, offers) in any_input(), extra in any_offer()) {
         // Only pods that could be placed before: others start to count when something holds them.
         let placeable = |demand: &Demand| demand.offers.iter().any(|&offer| {
-            demand.requests.iter().zip(&offers[offer as usize].allocatable).all(|(request, amount)| request <= amount)
+            demand.requests.iter().zip(offers[offer as usize].allocatable.iter()).all(|(request, amount)| request <= amount)
         });
         let mut demands: Vec<Demand> = demands.into_iter().filter(placeable).collect();
         let before = floor(&demands, &offers);
         let mut more = offers.clone();
         more.push(extra);
-        demands.iter_mut().for_each(|demand| demand.offers.push(offers.len() as u32));
+        demands.iter_mut().for_each(|demand| demand.offers = demand.offers.iter().copied().chain([offers.len() as u32]).collect());
         let after = floor(&demands, &more);
         prop_assert!(after <= before * (1.0 + 1e-6) + 1e-9, "{after} > {before}");
     }

@@ -9,6 +9,7 @@ mod attachments;
 mod catalogue;
 mod default_spread;
 mod extras;
+mod limited_pools;
 mod nodes;
 mod pools;
 mod random;
@@ -17,6 +18,7 @@ mod workloads;
 
 use serde_json::{Value, json};
 
+pub use limited_pools::limited_pools;
 pub(crate) use random::Random;
 
 /// How large a cluster to draw.

@@ -127,7 +127,12 @@ impl Lowering<'_> {
         });
         let zone_key = self.snapshot.vocabulary.names.key(ZONE_LABEL);
         let capacity_key = self.snapshot.vocabulary.names.key(CAPACITY_TYPE_LABEL);
-        let mut catalogue = Catalogue::default();
+        // Thousands of offerings: a list that grows as it goes would for a moment take three times what it needs.
+        let mut catalogue = Catalogue {
+            types: Vec::with_capacity(sorted.len()),
+            offerings: Vec::with_capacity(sorted.iter().map(|input| input.offerings.len()).sum()),
+            ..Catalogue::default()
+        };
         for (at, input) in sorted.iter().enumerate() {
             let requirements = self.type_set(&input.requirements);
             catalogue.types.push(model::InstanceType {

@@ -62,7 +62,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    pub(super) fn build(demands: &[Demand], offers: &[Offer], work: &mut Work) -> Option<Model> {
+    pub(super) fn build(demands: &[Demand], offers: &[Offer<'_>], work: &mut Work) -> Option<Model> {
         let merged = merge_equal(demands, offers, work)?;
         let base_lanes = merged.keys().map(|shape| shape.requests.len()).max().unwrap_or(0);
         let mut groups: Vec<u32> =
@@ -88,7 +88,7 @@ impl Model {
             };
             (0..lanes).map(|lane| if lane < base_lanes { per_unit(lane) } else { price }).collect()
         };
-        let kept = undominated(&served, &needs, rates, lanes, work)?;
+        let kept = undominated(&served, &needs, offers, rates, lanes, work)?;
 
         // With fewer machines, more classes are alike.
         let mut usable: Vec<Vec<usize>> = vec![Vec::new(); needs.len()];
@@ -189,7 +189,7 @@ type Mixture = Vec<(usize, u64)>;
 /// A demand that takes nothing, or may use a free offering, costs nothing and is left out.
 fn merge_equal<'a>(
     demands: &'a [Demand],
-    offers: &[Offer],
+    offers: &[Offer<'_>],
     work: &mut Work,
 ) -> Option<BTreeMap<Shape<'a>, u64>> {
     // First as they are, because to look at every offering of every demand is the larger part of the work.
@@ -231,7 +231,7 @@ fn merge_equal<'a>(
 }
 
 /// Whether one pod fits an empty machine. A request of zero needs nothing.
-fn holds_one(requests: &[i64], offer: Option<&Offer>) -> bool {
+fn holds_one(requests: &[i64], offer: Option<&Offer<'_>>) -> bool {
     offer.is_some_and(|offer| {
         requests.iter().enumerate().all(|(lane, &request)| {
             request <= 0 || request <= offer.allocatable.get(lane).copied().unwrap_or(0)
@@ -245,6 +245,7 @@ fn holds_one(requests: &[i64], offer: Option<&Offer>) -> bool {
 fn undominated(
     served: &Served,
     needs: &[Vec<(usize, f64)>],
+    offers: &[Offer<'_>],
     rates: impl Fn(usize) -> Vec<f64>,
     lanes: usize,
     work: &mut Work,
@@ -262,14 +263,22 @@ fn undominated(
         /// A sum of the rates, each weighed alike for all candidates.
         dear: f64,
     }
-    let mut used_by: BTreeMap<&[u64], Rc<[usize]>> = BTreeMap::new();
-    let mut candidates: Vec<Candidate> = Vec::new();
-    for offer in 0..served.bits.len() / served.words.max(1) {
-        let row = served.row(offer);
-        let serves = members(row);
-        if serves == 0 {
-            continue;
+    // Most are the same machine in another zone or on other terms: of those that serve the same demands, the cheapest will do.
+    let mut cheapest: BTreeMap<(&[u64], &[i64]), usize> = BTreeMap::new();
+    for (at, offer) in offers.iter().enumerate() {
+        let row = served.row(at);
+        work.spend(2 * served.words)?;
+        if row.iter().any(|word| *word != 0) {
+            let known = cheapest.entry((row, &offer.allocatable)).or_insert(at);
+            if offer.price_nano_usd < offers[*known].price_nano_usd {
+                *known = at;
+            }
         }
+    }
+    let mut used_by: BTreeMap<&[u64], Rc<[usize]>> = BTreeMap::new();
+    let mut candidates: Vec<Candidate> = Vec::with_capacity(cheapest.len());
+    for ((row, _), offer) in cheapest {
+        let serves = members(row);
         work.spend(serves + lanes)?;
         let used = used_by.entry(row).or_insert_with(|| {
             let mut used: Vec<usize> =

@@ -2,7 +2,7 @@
 //! never dearer.
 
 use joiner_oracle::checker::{Looked, check_weights};
-use joiner_oracle::generate::{Size, cluster};
+use joiner_oracle::generate::{Generated, Size, cluster, limited_pools};
 use joiner_oracle::world::World;
 use serde_json::Value;
 
@@ -18,11 +18,10 @@ fn price(plan: &Value) -> f64 {
     plan["totals"]["pricePerHour"].as_f64().expect("a price")
 }
 
-fn judge(seed: u64, size: Size) -> Result<Judged, String> {
-    let generated = cluster(seed, size);
+fn judge(seed: u64, name: &str, generated: &Generated) -> Result<Judged, String> {
     let config = generated.scheduler_config.as_ref();
     let world = World::from_manifests_with(&generated.manifests, &generated.types, config)?;
-    let file = config.map(|config| support::ConfigFile::new(&format!("cheapest-{seed}-{size:?}"), config));
+    let file = config.map(|config| support::ConfigFile::new(&format!("cheapest-{seed}-{name}"), config));
     let flag = file.as_ref().map(support::ConfigFile::flag);
     let strict = !seed.is_multiple_of(4);
     let plan = |packing: &str| {
@@ -70,19 +69,19 @@ struct Judged {
     looked: Looked,
 }
 
-fn run(size: Size, seeds: std::ops::Range<u64>) -> Looked {
+fn run(name: &str, seeds: std::ops::Range<u64>, draw: impl Fn(u64) -> Generated) -> Looked {
     let mut failures = Vec::new();
     let (mut paid, mut original) = (0.0, 0.0);
     let mut looked = Looked::default();
     for seed in seeds {
-        match judge(seed, size) {
+        match judge(seed, name, &draw(seed)) {
             Ok(judged) => {
                 paid += judged.price;
                 original += judged.original;
                 looked.pods += judged.looked.pods;
                 looked.places += judged.looked.places;
             }
-            Err(why) => failures.push(format!("seed {seed} ({size:?}): {why}")),
+            Err(why) => failures.push(format!("seed {seed} ({name}): {why}")),
         }
     }
     let shown = failures.iter().take(5).cloned().collect::<Vec<_>>().join("\n\n");
@@ -93,15 +92,22 @@ fn run(size: Size, seeds: std::ops::Range<u64>) -> Looked {
 
 #[test]
 fn is_right_and_no_dearer_on_tiny_clusters() {
-    run(Size::Tiny, seeds(0..600));
+    run("tiny", seeds(0..600), |seed| cluster(seed, Size::Tiny));
 }
 
 #[test]
 fn is_right_and_no_dearer_on_small_clusters() {
-    run(Size::Small, seeds(0..400));
+    run("small", seeds(0..400), |seed| cluster(seed, Size::Small));
 }
 
 #[test]
 fn is_right_and_no_dearer_on_large_clusters() {
-    run(Size::Large, seeds(0..6));
+    run("large", seeds(0..6), |seed| cluster(seed, Size::Large));
+}
+
+#[test]
+fn heavier_pools_are_used_up_before_lighter_ones() {
+    let looked = run("limited", seeds(0..150), limited_pools);
+    // The rule has to have met something: pods that went to a lighter pool, and places on heavier ones to try them at.
+    assert!(looked.pods > 100 && looked.places > looked.pods, "{looked:?}");
 }

@@ -5,6 +5,7 @@
 //! machines that cost more than their pods are worth: the pods that were hard to place were valued too low. Each
 //! pod's worth then moves towards what was paid for it, and the next round looks after the dear ones earlier.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -56,23 +57,24 @@ fn with_least(worth: Vec<f64>) -> Vec<f64> {
 
 /// What pods are worth by the shadow prices of the linear program behind the lower bound, by shape; `None` if that takes too long.
 pub(super) fn shadow_worths(task: &Task, bins: &Bins, charge: f64, work: u64) -> Option<Vec<f64>> {
-    let shapes = task.shapes.iter().zip(bins.sizes.iter().map(AsRef::as_ref));
-    let demand = |(shape, size): (&Shape, &[i64])| Demand {
-        count: u64::from(shape.count),
-        requests: size.to_vec(),
-        offers: Vec::new(),
-        apart: shape.exclusive.iter().map(|group| (*group, 1)).collect(),
-    };
-    let mut demands: Vec<Demand> = shapes.map(demand).collect();
+    let mut usable: Vec<Vec<u32>> = vec![Vec::new(); task.shapes.len()];
     let mut offers = Vec::new();
     for bin in bins.bins.iter().filter(|bin| bin.units.is_none()) {
         let valued = bin.shapes.iter().filter(|shape| bin.weight <= bins.valued_at[**shape as usize]);
         for shape in valued {
-            demands[*shape as usize].offers.push(offers.len() as u32);
+            usable[*shape as usize].push(offers.len() as u32);
         }
         let price_nano_usd = bin.price.saturating_add(charge as i64);
-        offers.push(Offer { price_nano_usd, allocatable: bin.room.to_vec() });
+        offers.push(Offer { price_nano_usd, allocatable: Cow::Borrowed(&bin.room[..]) });
     }
+    let shapes = task.shapes.iter().zip(bins.sizes.iter().map(AsRef::as_ref)).zip(usable);
+    let demand = |((shape, size), usable): ((&Shape, &[i64]), Vec<u32>)| Demand {
+        count: u64::from(shape.count),
+        requests: size.to_vec(),
+        offers: usable.into(),
+        apart: shape.exclusive.iter().map(|group| (*group, 1)).collect(),
+    };
+    let demands: Vec<Demand> = shapes.map(demand).collect();
     let worths = bound::worths(&demands, &offers, work)?;
     Some(with_least(worths.into_iter().map(|dollars| dollars * 1e9).collect()))
 }

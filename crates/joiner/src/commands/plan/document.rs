@@ -1,11 +1,12 @@
 //! The plan as data: what `-o json` and `-o yaml` print. Stable; documented in `docs/reference/plan-json.md`.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use joiner_core::explain::Reason;
 use joiner_core::model::Snapshot;
-use joiner_core::model::ids::{NodeIdx, PodIdx};
+use joiner_core::model::ids::{CatalogueIdx, NodeIdx, PodIdx, TypeIdx};
 use joiner_core::plan::Plan;
 use serde::{Serialize, Serializer};
 
@@ -58,7 +59,7 @@ pub struct PlanNode {
     pub kept: bool,
     /// All types that would do, cheapest first.
     #[serde(serialize_with = "shared_names")]
-    pub instance_type_options: Rc<[String]>,
+    pub instance_type_options: Rc<[Rc<str>]>,
 }
 
 /// A pod without a place.
@@ -116,8 +117,8 @@ pub struct Timing {
     pub solve_seconds: f64,
 }
 
-fn shared_names<S: Serializer>(names: &Rc<[String]>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(names.iter())
+fn shared_names<S: Serializer>(names: &Rc<[Rc<str>]>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(names.iter().map(|name| &**name))
 }
 
 impl PlanDocument {
@@ -167,7 +168,8 @@ fn new_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
     let zone_key = names.known_key(joiner_api::names::ZONE_LABEL);
     let capacity_key = names.known_key(joiner_api::names::CAPACITY_TYPE_LABEL);
     // Machines alike share one list of types; so do their documents.
-    let mut options: Vec<(*const u32, Rc<[String]>)> = Vec::new();
+    let mut options: Vec<(*const u32, Rc<[Rc<str>]>)> = Vec::new();
+    let mut type_names: BTreeMap<(CatalogueIdx, TypeIdx), Rc<str>> = BTreeMap::new();
     plan.machines
         .iter()
         .map(|machine| {
@@ -178,8 +180,11 @@ fn new_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
             let shared = match options.iter().rev().take(64).find(|(at, _)| *at == address) {
                 Some((_, list)) => list.clone(),
                 None => {
-                    let list: Rc<[String]> =
-                        machine.types.iter().map(|t| catalogue.types[t.at()].name.to_string()).collect();
+                    let mut name = |of: &TypeIdx| {
+                        let name = type_names.entry((pool.catalogue, *of));
+                        name.or_insert_with(|| catalogue.types[of.at()].name[..].into()).clone()
+                    };
+                    let list: Rc<[Rc<str>]> = machine.types.iter().map(&mut name).collect();
                     options.push((address, list.clone()));
                     list
                 }
@@ -212,7 +217,7 @@ fn kept_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
         (node.existing, node.kept) = (false, true);
         if let (Some(bought), Some(pool)) = (&row.bought, row.pool) {
             let catalogue = &snapshot.catalogues[snapshot.pools[pool.at()].catalogue.at()];
-            node.instance_type_options = node.instance_type.iter().cloned().collect();
+            node.instance_type_options = node.instance_type.iter().map(|name| Rc::from(&name[..])).collect();
             node.price_per_hour = Some(catalogue.offerings[bought.offering.at()].price);
         }
     }
