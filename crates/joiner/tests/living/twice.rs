@@ -2,11 +2,14 @@
 //! included. It does so too when time does not jump but passes at some speed, however busy the machine is.
 
 use std::io::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use crate::cluster::{Pace, live};
 use crate::day::Day;
-use crate::deeds::Hands;
+use crate::deeds::{Hands, name_of};
 use crate::log::Log;
 use crate::scenarios::{self, assert_lively};
 
@@ -41,6 +44,31 @@ stories! {
     jobs_are_the_same_again: jobs,
     a_drain_is_the_same_again: drain,
     autoscaling_is_the_same_again: autoscaling,
+}
+
+/// A pod that somebody makes after hours in which nothing happened lives from then on.
+#[test]
+fn what_follows_comes_after() {
+    live(Pace::Jumps, Log::whole(), async |hands: &mut Hands| {
+        scenarios::growth(hands).await;
+        hands.wait(Duration::from_secs(3 * 3600)).await;
+        let before = hands.clock.now();
+        hands
+            .apply(
+                "{apiVersion: v1, kind: Pod, metadata: {name: late}, spec: {containers: [{name: main, image: a}]}}",
+            )
+            .await;
+        hands.wait(Duration::from_secs(60)).await;
+        let pods = hands.list("Pod").await;
+        let late = pods.iter().find(|pod| name_of(pod) == "late").unwrap();
+        let time = |value: &Value| value.as_str().unwrap().parse::<Timestamp>().unwrap();
+        let made = time(&late["metadata"]["creationTimestamp"]);
+        assert!(
+            before.duration_since(made) < SignedDuration::from_secs(1),
+            "made {made}, not before {before}"
+        );
+        assert!(time(&late["status"]["startTime"]) >= made, "{}", late["status"]);
+    });
 }
 
 /// A day of two hundred scalings; with `JOINER_DAY_NODES`, of a thousand scalings and so many nodes at noon.
