@@ -37,6 +37,8 @@ const AT_ONCE: usize = 1024;
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 /// Decisions a summary carries.
 const JOURNAL_TAIL: usize = 50;
+/// Refused pods of which a summary tells why.
+const REFUSALS: usize = 20;
 
 /// The controllers of a cluster.
 pub struct Controllers {
@@ -87,8 +89,8 @@ pub(crate) struct Engine {
     pub(crate) pauses: BTreeMap<Key, (Timestamp, u32)>,
     /// Pods that the scheduler found no place for.
     pub(crate) provisionable: BTreeSet<String>,
-    /// Of those, the ones that no machine helps.
-    pub(crate) refused: BTreeSet<String>,
+    /// Of those, the ones that no machine helps, and why.
+    pub(crate) refused: BTreeMap<String, String>,
     /// When pods last came to or left the node of a claim.
     pub(crate) pod_events: BTreeMap<String, Timestamp>,
     /// Since when a claim's node has been empty and free to go.
@@ -152,7 +154,7 @@ impl Engine {
             busy: BTreeMap::new(),
             pauses: BTreeMap::new(),
             provisionable: BTreeSet::new(),
-            refused: BTreeSet::new(),
+            refused: BTreeMap::new(),
             pod_events: BTreeMap::new(),
             empty_since: BTreeMap::new(),
             leaving: BTreeSet::new(),
@@ -525,6 +527,12 @@ impl Engine {
             ready: self.started,
             pending_pods: self.provisionable.len(),
             refused_pods: self.refused.len(),
+            refusals: self
+                .refused
+                .iter()
+                .take(REFUSALS)
+                .map(|(pod, why)| (pod.clone(), why.clone()))
+                .collect(),
             last_plan: self.last_plan,
             journal: self.journal.tail(JOURNAL_TAIL),
             decisions: self.journal.total,

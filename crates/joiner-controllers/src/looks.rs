@@ -220,7 +220,7 @@ impl Engine {
             let Some(pod) = self.world.pods.get(key).filter(|_| self.provisionable.contains(key)) else {
                 continue;
             };
-            let is_new = self.refused.insert(key.clone());
+            let is_new = self.refused.insert(key.clone(), why.clone()).is_none();
             let note = Note::new(
                 &**pod,
                 Level::Warning,

@@ -1,5 +1,7 @@
 //! The state in a few numbers, for screens.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use crate::decisions::Decision;
@@ -21,6 +23,8 @@ pub struct Summary {
     pub pending_pods: usize,
     /// Of those, pods that no machine would help.
     pub refused_pods: usize,
+    /// Why, of the first of them, by `namespace/name`.
+    pub refusals: BTreeMap<String, String>,
     /// What all machines cost.
     pub dollars_per_hour: f64,
     /// The last plan that bought something.

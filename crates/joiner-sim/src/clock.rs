@@ -5,8 +5,13 @@
 //!
 //! The loop does each piece of work at the moment for which it was due, however late it gets to it: it *holds* the clock at that
 //! moment meanwhile. So what happens, and every time that is written down, is the same at any speed.
+//!
+//! Paused time belongs to one runtime; threads outside it would see the time of the world outside. A clock made with
+//! [`Clock::at_home`] tells them the latest moment that was seen inside.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -27,24 +32,44 @@ struct Inner {
     begun: Instant,
     factor: u32,
     held: Mutex<Option<Timestamp>>,
+    /// The thread of the runtime whose time this is, if only that can tell it.
+    home: Option<ThreadId>,
+    /// Nanoseconds from the epoch to the latest moment seen at home.
+    seen: AtomicU64,
 }
 
 impl Clock {
     /// A clock that shows `epoch` now and goes `factor` times as fast as the runtime's time; 0 counts as 1.
     pub fn new(epoch: Timestamp, factor: u32) -> Self {
+        Self::made(epoch, factor, None)
+    }
+
+    /// A clock for a runtime of one thread whose time is paused, made on that thread. Other threads may read it, too.
+    pub fn at_home(epoch: Timestamp) -> Self {
+        Self::made(epoch, 1, Some(std::thread::current().id()))
+    }
+
+    fn made(epoch: Timestamp, factor: u32, home: Option<ThreadId>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 epoch,
                 begun: Instant::now(),
                 factor: factor.max(1),
                 held: Mutex::new(None),
+                home,
+                seen: AtomicU64::new(0),
             }),
         }
     }
 
     /// The present moment.
     pub fn now(&self) -> Timestamp {
-        self.held().unwrap_or_else(|| self.running())
+        match self.held() {
+            // Work is done at the moment for which it was due, but nobody outside sees time go back for that.
+            Some(held) if self.is_foreign() => held.max(self.running()),
+            Some(held) => held,
+            None => self.running(),
+        }
     }
 
     /// Waits until the clock shows `time`, not counting that it may be held.
@@ -67,9 +92,23 @@ impl Clock {
 
     /// What the clock would show if it were not held.
     pub(crate) fn running(&self) -> Timestamp {
-        let elapsed = self.inner.begun.elapsed().saturating_mul(self.inner.factor);
+        let elapsed = if self.is_foreign() {
+            Duration::from_nanos(self.inner.seen.load(Ordering::Acquire))
+        } else {
+            let elapsed = self.inner.begun.elapsed().saturating_mul(self.inner.factor);
+            if self.inner.home.is_some() {
+                let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+                self.inner.seen.fetch_max(nanos, Ordering::Release);
+            }
+            elapsed
+        };
         let elapsed = SignedDuration::try_from(elapsed).unwrap_or(SignedDuration::MAX);
         self.inner.epoch.saturating_add(elapsed).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Whether this thread cannot tell the time by itself.
+    fn is_foreign(&self) -> bool {
+        self.inner.home.is_some_and(|home| home != std::thread::current().id())
     }
 
     fn held(&self) -> Option<Timestamp> {
@@ -130,5 +169,25 @@ mod tests {
         assert_eq!(clock.now(), noon());
         clock.hold(None);
         assert_eq!(clock.now(), noon() + SignedDuration::from_secs(5));
+    }
+
+    /// What another thread reads.
+    fn elsewhere(clock: &Clock) -> Timestamp {
+        std::thread::scope(|scope| scope.spawn(|| clock.now()).join().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_threads_see_the_latest_moment_at_home() {
+        let clock = Clock::at_home(noon());
+        assert_eq!(elsewhere(&clock), noon());
+        let tomorrow = noon() + SignedDuration::from_hours(24);
+        clock.sleep_until(tomorrow).await;
+        assert_eq!(elsewhere(&clock), clock.now());
+        // Work that is done late must not turn the clock back for those who have read it.
+        clock.hold(Some(noon()));
+        assert_eq!(clock.now(), noon());
+        assert!(elsewhere(&clock) >= tomorrow);
+        clock.hold(Some(tomorrow + SignedDuration::from_hours(1)));
+        assert_eq!(elsewhere(&clock), tomorrow + SignedDuration::from_hours(1));
     }
 }

@@ -10,7 +10,8 @@
 //! [`door`], and takes in every event that follows ([`cache`], [`event`]) before the next key. So the same input with the same
 //! seed gives the same cluster, byte for byte, at any speed of the [`clock`].
 //!
-//! **Time** is tokio's. In a runtime with paused time a day passes as fast as its work is done.
+//! **Time** is tokio's. In a runtime with paused time a day passes as fast as its work is done; [`pace`] slows that down to a given speed
+//! and changes nothing else.
 //!
 //! What is not simulated: images, networks, logs, endpoints, device plugins, and pods' containers themselves. A pod runs because its kubelet
 //! ([`kubelet`]) says so; how long starting, stopping and a job take are settings, or annotations of the pod or its node.
@@ -27,6 +28,7 @@ pub mod kubelet;
 pub mod namespace;
 pub mod node_lifecycle;
 pub mod object;
+pub mod pace;
 pub mod pod_gc;
 mod queue;
 mod recorder;

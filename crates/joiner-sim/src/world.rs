@@ -324,7 +324,12 @@ impl World {
     async fn take_in(&mut self) {
         let now = self.clock.now();
         let mut keys = Vec::new();
-        for told in self.door.drain().await {
+        let told = self.door.drain().await;
+        if !told.is_empty() {
+            // What follows from an event comes after it, also where nobody had anything to do for hours.
+            self.moment = self.moment.max(now);
+        }
+        for told in told {
             let Some(event) = self.cache.take(told.change, told.key, told.object, told.revision) else {
                 continue;
             };

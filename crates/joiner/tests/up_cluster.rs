@@ -81,3 +81,21 @@ fn what_the_cluster_refuses_is_named() {
     assert!(said.contains("Gadget `one`: the cluster knows no kind `Gadget` in `v1`; check"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }
+
+#[test]
+fn pods_that_no_machine_helps_say_why() {
+    let folder = Folder::new("no-help");
+    let (said, output) = once(&folder, &["-f", &example("refused.yaml"), "--speed", "20x"]);
+    assert_eq!(output.status.code(), Some(3), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<&str> = said.lines().collect();
+    let large =
+        lines.iter().position(|line| line.starts_with("default/too-large waits: ")).expect("it waits");
+    let why = lines[large + 1];
+    assert!(why.starts_with("    no machine would help: nodepool/"), "{said}");
+    assert!(why.contains("asks for 300 cpu, the largest instance type has room for"), "{said}");
+    assert_eq!(
+        lines.iter().filter(|line| line.starts_with("    no machine would help: ")).count(),
+        4,
+        "{said}"
+    );
+}

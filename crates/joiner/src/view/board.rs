@@ -81,6 +81,17 @@ pub struct PodCounts {
     pub failed: usize,
 }
 
+/// A pod without a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// `namespace/name`.
+    pub pod: String,
+    /// Why no node takes it, as the scheduler says.
+    pub scheduler: String,
+    /// Why no new machine would help, if joiner found so.
+    pub joiner: Option<String>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
     Pending,
@@ -228,9 +239,14 @@ impl Board {
         self.counts
     }
 
-    /// Pods that wait, by name, with what the scheduler says; at most so many.
-    pub fn waiting(&self, most: usize) -> Vec<(String, String)> {
-        self.waiting.iter().take(most).map(|(pod, reason)| (pod.clone(), reason.clone())).collect()
+    /// Pods that wait, by name, with what the scheduler says and why joiner refuses them; at most so many.
+    pub fn waiting(&self, most: usize, refusals: &BTreeMap<String, String>) -> Vec<Waiting> {
+        let waiting = |(pod, reason): (&String, &String)| Waiting {
+            pod: pod.clone(),
+            scheduler: reason.clone(),
+            joiner: refusals.get(pod).cloned(),
+        };
+        self.waiting.iter().take(most).map(waiting).collect()
     }
 
     /// Pools that have nodes.
@@ -359,12 +375,19 @@ mod tests {
     fn a_waiting_pod_says_what_the_scheduler_says_until_it_has_a_node() {
         let mut board = Board::default();
         board.pod_changed(&pod("a", None, "Pending"));
-        assert_eq!(
-            board.waiting(10),
-            [("shop/a".to_owned(), "0/1 nodes are available: 1 Insufficient cpu.".to_owned())]
-        );
+        let mut waiting = Waiting {
+            pod: "shop/a".to_owned(),
+            scheduler: "0/1 nodes are available: 1 Insufficient cpu.".to_owned(),
+            joiner: None,
+        };
+        let mut refusals = BTreeMap::from([("shop/b".to_owned(), "too large".to_owned())]);
+        assert_eq!(board.waiting(10, &refusals), [waiting.clone()]);
+        refusals.insert("shop/a".to_owned(), "too large".to_owned());
+        waiting.joiner = Some("too large".to_owned());
+        assert_eq!(board.waiting(10, &refusals), [waiting]);
+        assert!(board.waiting(0, &refusals).is_empty());
         board.pod_changed(&pod("a", Some("n"), "Pending"));
-        assert!(board.waiting(10).is_empty());
+        assert!(board.waiting(10, &refusals).is_empty());
         assert_eq!(board.counts(), PodCounts { starting: 1, ..PodCounts::default() });
     }
 

@@ -56,8 +56,11 @@ pub fn frame(picture: &Picture, width: usize) -> String {
     if !picture.waiting.is_empty() {
         text.push('\n');
     }
-    for (pod, reason) in &picture.waiting {
-        let _ = writeln!(text, "{pod} waits: {reason}");
+    for waiting in &picture.waiting {
+        let _ = writeln!(text, "{} waits: {}", waiting.pod, waiting.scheduler);
+        if let Some(why) = &waiting.joiner {
+            let _ = writeln!(text, "    no machine would help: {why}");
+        }
     }
     if let Some(more) = picture.pods.pending.checked_sub(picture.waiting.len()).filter(|more| *more > 0) {
         let _ = writeln!(text, "and {}", plural(more, "more pod"));

@@ -8,7 +8,7 @@ mod board;
 pub mod lines;
 pub mod screen;
 
-pub use board::{Board, NodeRow, NodeState, PodCounts};
+pub use board::{Board, NodeRow, NodeState, PodCounts, Waiting};
 
 use jiff::Timestamp;
 
@@ -32,8 +32,8 @@ pub struct Picture {
     pub nodes: Vec<NodeRow>,
     /// Pods by what they are doing.
     pub pods: PodCounts,
-    /// Pods that wait, with what the scheduler says.
-    pub waiting: Vec<(String, String)>,
+    /// Pods that wait, and why.
+    pub waiting: Vec<Waiting>,
     /// By what share the last plan was dearer than any packing must be, if that was worked out.
     pub gap: Option<f64>,
     /// The latest decisions, oldest first.

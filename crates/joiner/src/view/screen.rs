@@ -17,14 +17,16 @@ const WIDE: u16 = 100;
 /// Cells of a bar, where there is room and where there is little.
 const BAR: usize = 8;
 const SHORT_BAR: usize = 4;
+/// Waiting pods that are told of.
+const WAITING: usize = 3;
 
 /// Draws a picture. Bars are of ASCII signs where others cannot be shown.
 pub fn draw(frame: &mut Frame<'_>, picture: &Picture, unicode: bool) {
     let area = frame.area();
     let decisions = (picture.decisions.len() as u16).min(area.height / 4).max(1) + 1;
-    let waiting = match picture.waiting.len() {
-        0 => 0,
-        some => (some as u16).min(3) + 1,
+    let waiting = match waiting_lines(picture, WAITING) {
+        lines if lines.is_empty() => 0,
+        lines => lines.len() as u16 + 1,
     };
     let [header, nodes, pending, recent, footer] = Layout::vertical([
         Constraint::Length(3),
@@ -42,7 +44,7 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture, unicode: bool) {
     draw_decisions(frame, recent, picture);
     frame.render_widget(
         Paragraph::new(Line::styled(
-            format!("KUBECONFIG={} kubectl get nodes -w    q ends", picture.kubeconfig),
+            format!("q ends    KUBECONFIG={} kubectl get nodes -w", picture.kubeconfig),
             Style::new().add_modifier(Modifier::DIM),
         )),
         footer,
@@ -172,23 +174,28 @@ fn row_of(node: &NodeRow, wide: bool, unicode: bool) -> Row<'static> {
 }
 
 fn draw_waiting(frame: &mut Frame<'_>, area: Rect, picture: &Picture) {
-    let room = usize::from(area.height.saturating_sub(1));
-    let lines: Vec<Line<'_>> = picture
-        .waiting
-        .iter()
-        .take(room)
-        .map(|(pod, reason)| {
-            Line::from(vec![
-                Span::raw(format!("{pod}  ")),
-                Span::styled(reason.clone(), Style::new().fg(Color::Yellow)),
-            ])
-        })
-        .collect();
-    let title = match picture.pods.pending.saturating_sub(lines.len()) {
+    let shown = picture.waiting.len().min(WAITING);
+    let title = match picture.pods.pending.saturating_sub(shown) {
         0 => "waiting".to_owned(),
         more => format!("waiting ({more} more)"),
     };
-    frame.render_widget(Paragraph::new(lines).block(Block::new().borders(Borders::TOP).title(title)), area);
+    let block = Block::new().borders(Borders::TOP).title(title);
+    frame.render_widget(Paragraph::new(waiting_lines(picture, shown)).block(block), area);
+}
+
+/// A line of the scheduler for each pod, and one of joiner where it knows that no machine would help.
+fn waiting_lines(picture: &Picture, pods: usize) -> Vec<Line<'_>> {
+    let mut lines = Vec::new();
+    for waiting in picture.waiting.iter().take(pods) {
+        lines.push(Line::from(vec![
+            Span::raw(format!("{}  ", waiting.pod)),
+            Span::styled(waiting.scheduler.as_str(), Style::new().fg(Color::Yellow)),
+        ]));
+        if let Some(why) = &waiting.joiner {
+            lines.push(Line::styled(format!("  no machine would help: {why}"), Style::new().fg(Color::Red)));
+        }
+    }
+    lines
 }
 
 fn draw_decisions(frame: &mut Frame<'_>, area: Rect, picture: &Picture) {
@@ -217,7 +224,7 @@ fn draw_decisions(frame: &mut Frame<'_>, area: Rect, picture: &Picture) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{Decision, PodCounts};
+    use crate::view::{Decision, PodCounts, Waiting};
     use jiff::Timestamp;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -248,11 +255,10 @@ mod tests {
             nodes: (1..=nodes).map(|number| node(number, states[number % 4])).collect(),
             pods: PodCounts { pending: 5, running: 41, leaving: 2, ..PodCounts::default() },
             waiting: (1..=5)
-                .map(|number| {
-                    (
-                        format!("default/web-{number}"),
-                        "0/3 nodes are available: 3 Insufficient cpu.".to_owned(),
-                    )
+                .map(|number| Waiting {
+                    pod: format!("default/web-{number}"),
+                    scheduler: "0/3 nodes are available: 3 Insufficient cpu.".to_owned(),
+                    joiner: (number == 2).then(|| "nodepool/default: asks for 300 cpu".to_owned()),
                 })
                 .collect(),
             gap: Some(0.034),

@@ -117,11 +117,9 @@ fn live(
     tell: &std::sync::mpsc::Sender<Birth>,
     ended: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
+    // Nothing takes time but waiting, at any speed: a pace only makes the waiting real.
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all();
-    if wish.speed == Speed::Max {
-        builder.start_paused(true);
-    }
+    builder.enable_all().start_paused(true);
     builder.build()?.block_on(live_here(wish, tell, ended))
 }
 
@@ -130,11 +128,10 @@ async fn live_here(
     tell: &std::sync::mpsc::Sender<Birth>,
     mut ended: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    let factor = match wish.speed {
-        Speed::Times(times) => times,
-        Speed::Max => 1,
-    };
-    let clock = Clock::new(Timestamp::now(), factor);
+    let clock = Clock::at_home(Timestamp::now());
+    if let Speed::Times(times) = wish.speed {
+        tokio::spawn(joiner_sim::pace::keep(clock.clone(), times));
+    }
     let settings = ServerSettings { seed: wish.seed, usage: true, ..ServerSettings::default() };
     let server = match &wish.folder {
         Some(folder) => ApiServer::in_folder(Arc::new(clock.clone()), &settings, folder)?,

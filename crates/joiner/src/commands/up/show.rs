@@ -6,6 +6,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use jiff::SignedDuration;
 use joiner_apiserver::credentials::{Credentials, write_private};
 use joiner_apiserver::serve::Endpoint;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -23,6 +24,9 @@ const FRAME: Duration = Duration::from_millis(100);
 const LINE: Duration = Duration::from_millis(500);
 /// A cluster that has not changed for so long has come to rest.
 const REST: Duration = Duration::from_millis(2000);
+/// So has one whose time jumps, after so long outside and so long by its own clock.
+const SHORT_REST: Duration = Duration::from_millis(300);
+const LONG_REST: SignedDuration = SignedDuration::from_hours(1);
 /// `--once` does not wait longer.
 const ONCE_AT_MOST: Duration = Duration::from_secs(120);
 /// Pods that wait, of which a picture tells why.
@@ -35,7 +39,12 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     for note in objects::complete(&mut objects) {
         writeln!(streams.err, "note: {note}")?;
     }
-    let usual = if arguments.demo { Speed::Times(demo::SPEED) } else { Speed::Times(1) };
+    let usual = match (arguments.demo, arguments.once) {
+        // Nobody watches the day.
+        (true, true) => Speed::Max,
+        (true, false) => Speed::Times(demo::SPEED),
+        (false, _) => Speed::Times(1),
+    };
     let speed = arguments.speed.unwrap_or(usual);
     let catalogue = match arguments.catalog {
         Catalog::Kwok => joiner_provider_kwok::Catalogue::hypothetical(),
@@ -111,7 +120,7 @@ impl Show {
             pace: self.pace.clone(),
             nodes: board.rows(),
             pods: board.counts(),
-            waiting: board.waiting(WAITING),
+            waiting: board.waiting(WAITING, &summary.refusals),
             gap: summary.last_plan.and_then(|plan| plan.gap),
             decisions,
             caption,
@@ -182,15 +191,17 @@ impl Show {
     fn once(&mut self, streams: &mut Streams) -> anyhow::Result<u8> {
         let begun = Instant::now();
         let mut last = String::new();
-        let mut since = Instant::now();
+        let mut since = (Instant::now(), self.cluster.clock.now());
         while !self.is_over() && begun.elapsed() < ONCE_AT_MOST {
             let picture = self.picture();
             let now = format!("{:?} {:?} {:?}", picture.nodes, picture.pods, picture.decisions);
             if now != last || !*self.cluster.begun.borrow() {
                 last = now;
-                since = Instant::now();
+                since = (Instant::now(), picture.now);
             }
-            if since.elapsed() >= REST && !self.is_busy(&picture) {
+            let (outside, inside) = (since.0.elapsed(), picture.now.duration_since(since.1));
+            let rests = outside >= REST || (outside >= SHORT_REST && inside >= LONG_REST);
+            if rests && !self.is_busy(&picture) {
                 break;
             }
             std::thread::sleep(FRAME);
