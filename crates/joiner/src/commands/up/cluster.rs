@@ -28,6 +28,7 @@ use tokio::sync::watch;
 use super::demo::{self, Action};
 use super::feed::SharedBoard;
 use super::{Speed, objects};
+use crate::import::{Import, recording, restore};
 
 /// The namespace of the demo.
 const SHOP: &str = "shop";
@@ -40,6 +41,8 @@ pub struct Wish {
     pub seed: u64,
     /// Nodes from the start.
     pub nodes: usize,
+    /// A cluster to begin with.
+    pub import: Option<Import>,
     /// Objects from the start.
     pub objects: Vec<Value>,
     /// Whether the scripted day is lived.
@@ -141,6 +144,11 @@ async fn live_here(
         None => ApiServer::new(Arc::new(clock.clone()), &settings),
     };
     super::api_only::install_definitions(&server)?;
+    let mut changes = Vec::new();
+    if let Some(import) = wish.import {
+        restore::restore(&server, import.objects)?;
+        changes = import.changes;
+    }
     let world_settings = WorldSettings { seed: wish.seed, ..WorldSettings::default() };
     let mut world = World::around(server.clone(), clock.clone(), world_settings);
     world.join(Box::new(Scheduler::new(joiner_sim::scheduler::Settings::default())));
@@ -153,6 +161,7 @@ async fn live_here(
     let controllers = wish.catalogue.map(|catalogue| {
         let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
         let provider = KwokProvider::new(client.clone(), catalogue, clock.clone(), wish.seed);
+        board.open().know_types(provider.all_types());
         let settings =
             joiner_controllers::Settings { seed: wish.seed, ..joiner_controllers::Settings::default() };
         Controllers::new(client.clone(), Arc::new(provider), clock, settings)
@@ -174,6 +183,14 @@ async fn live_here(
     let script = async {
         make_nodes(&client, wish.nodes).await?;
         objects::apply(&client, &wish.objects).await?;
+        if !changes.is_empty() {
+            let all = changes.len();
+            recording::play(&server, &clock, changes, |done| {
+                let told = format!("recording: {done} of {all} changes");
+                *caption.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+            })
+            .await;
+        }
         if wish.demo {
             live_a_day(&client, &clock, &caption).await?;
         }

@@ -35,9 +35,20 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     for note in objects::complete(&mut objects) {
         writeln!(streams.err, "note: {note}")?;
     }
+    let import = match arguments.from.as_slice() {
+        [] => None,
+        files => {
+            let import = crate::import::read(files)?.for_simulation(arguments.from_mode);
+            for note in &import.notes {
+                writeln!(streams.err, "note: {note}")?;
+            }
+            Some(import)
+        }
+    };
     let usual = if arguments.demo { Speed::Times(demo::SPEED) } else { Speed::Times(1) };
     let speed = arguments.speed.unwrap_or(usual);
-    let catalogue = match arguments.catalog {
+    let of_aws = import.as_ref().is_some_and(|import| import.of_aws);
+    let catalogue = match arguments.catalog.unwrap_or(if of_aws { Catalog::Aws } else { Catalog::Kwok }) {
         Catalog::Kwok => joiner_provider_kwok::Catalogue::hypothetical(),
         Catalog::Aws => joiner_provider_kwok::Catalogue::aws(),
     };
@@ -58,6 +69,7 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         speed,
         seed: arguments.seed,
         nodes: arguments.nodes,
+        import,
         objects,
         demo: arguments.demo,
         catalogue: (!arguments.no_autoscaler).then_some(catalogue),
