@@ -64,7 +64,8 @@ pub fn complete(objects: &mut Vec<Value>, notes: &mut Vec<String>) {
         }));
     }
     for (name, value) in priorities {
-        notes.push(format!("PriorityClass `{name}` is not in the files and was added with the value {value}"));
+        notes
+            .push(format!("PriorityClass `{name}` is not in the files and was added with the value {value}"));
         objects.push(json!({
             "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value,
         }));

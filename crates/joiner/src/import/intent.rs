@@ -47,7 +47,9 @@ pub fn leave(objects: &mut Vec<Value>) {
                 remove(object, "/spec", "nodeName");
                 remove(object, "", "status");
             }
-            "ReplicaSet" | "Job" if owner.as_ref().is_some_and(|owner| there.contains(owner)) => return false,
+            "ReplicaSet" | "Job" if owner.as_ref().is_some_and(|owner| there.contains(owner)) => {
+                return false;
+            }
             "PersistentVolumeClaim" => {
                 remove(object, "/metadata/annotations", "volume.kubernetes.io/selected-node");
             }

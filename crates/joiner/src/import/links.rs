@@ -24,7 +24,9 @@ pub fn relink(objects: &mut [Value], mut fresh: impl FnMut() -> String) {
         object["metadata"]["uid"] = uid.into();
     }
     for object in objects.iter_mut() {
-        relink_owners(object, |owner_kind, namespace, name| uids.get(&named(owner_kind, namespace, name)).cloned());
+        relink_owners(object, |owner_kind, namespace, name| {
+            uids.get(&named(owner_kind, namespace, name)).cloned()
+        });
         if kind(object) == "PersistentVolume" {
             relink_claim(object, &uids);
         }

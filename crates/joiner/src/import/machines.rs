@@ -139,7 +139,9 @@ fn make_ready(node: &mut Value, name: &str, provider_id: &str) {
         node["status"]["conditions"] = json!([]);
     }
     let has_room = node.pointer("/status/allocatable").is_some();
-    let Some(conditions) = node.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
+    let Some(conditions) = node.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else {
+        return;
+    };
     match conditions.iter_mut().find(|condition| condition["type"] == "Ready") {
         Some(ready) if ready["status"] == "True" => {}
         Some(ready) => {
@@ -181,7 +183,9 @@ fn settle_pods(objects: &mut Vec<Value>, nodes: &BTreeSet<String>, notes: &mut V
         true
     });
     if homeless > 0 {
-        notes.push(format!("{homeless} pods stand on nodes that are not in the files: they start without one"));
+        notes.push(format!(
+            "{homeless} pods stand on nodes that are not in the files: they start without one"
+        ));
     }
 }
 
@@ -226,7 +230,10 @@ mod tests {
         assert_eq!(find("NodeClaim", "p-1").unwrap()["status"]["providerID"], "kwok://one");
         assert!(find("NodeClaim", "p-2").is_none());
         assert!(find("EC2NodeClass", "main").is_none() && find("KWOKNodeClass", "main").is_some());
-        assert_eq!(find("NodePool", "p").unwrap()["spec"]["template"]["spec"]["nodeClassRef"]["kind"], "KWOKNodeClass");
+        assert_eq!(
+            find("NodePool", "p").unwrap()["spec"]["template"]["spec"]["nodeClassRef"]["kind"],
+            "KWOKNodeClass"
+        );
         assert_eq!(find("Pod", "a").unwrap()["status"]["phase"], "Running");
         assert_eq!(find("Pod", "b").unwrap()["spec"], json!({}));
         assert_eq!(notes.len(), 3, "{notes:?}");

@@ -176,7 +176,8 @@ fn is_over(object: &Value) -> bool {
         "Job" => {
             let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
             conditions.into_iter().flatten().any(|condition| {
-                condition["status"] == "True" && (condition["type"] == "Complete" || condition["type"] == "Failed")
+                condition["status"] == "True"
+                    && (condition["type"] == "Complete" || condition["type"] == "Failed")
             })
         }
         _ => false,

@@ -150,12 +150,12 @@ fn apply(
     if resource.is("", "nodes") {
         remove(&mut patch, "/spec", "providerID");
     }
-    let language =
-        if resource.custom.is_some() { PatchLanguage::Merge } else { PatchLanguage::Strategic };
+    let language = if resource.custom.is_some() { PatchLanguage::Merge } else { PatchLanguage::Strategic };
     let status = patch.as_object_mut().and_then(|fields| fields.remove("status"));
     if let Some(fields) = patch.as_object_mut() {
         fields.retain(|name, value| {
-            !matches!(name.as_str(), "apiVersion" | "kind") && !value.as_object().is_some_and(serde_json::Map::is_empty)
+            !matches!(name.as_str(), "apiVersion" | "kind")
+                && !value.as_object().is_some_and(serde_json::Map::is_empty)
         });
         if !fields.is_empty() {
             door.patch(resource, place, "", language, patch)?;

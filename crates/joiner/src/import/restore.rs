@@ -43,7 +43,8 @@ pub fn restore(server: &ApiServer, mut objects: Vec<Value>) -> anyhow::Result<Lo
     links::relink(&mut objects, || door.new_uid());
     // Claims that a pod made for itself come after their pods.
     objects.sort_by_key(|object| {
-        kind(object) == "PersistentVolumeClaim" && controller(object).is_some_and(|owner| kind(owner) == "Pod")
+        kind(object) == "PersistentVolumeClaim"
+            && controller(object).is_some_and(|owner| kind(owner) == "Pod")
     });
     let mut loader = Loader {
         revisions: daemon_revisions(&objects),

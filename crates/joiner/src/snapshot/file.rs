@@ -27,7 +27,8 @@ impl Form {
 /// Puts objects in the order of files: owners before what they own, then by namespace and name.
 pub fn sort(objects: &mut [Value]) {
     objects.sort_by_cached_key(|object| {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let api_version = text("/apiVersion");
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let kind = text("/kind");
@@ -108,12 +109,16 @@ mod tests {
         sort(&mut objects);
         let names: Vec<String> = objects
             .iter()
-            .map(|of| format!("{} {}/{}", of["kind"].as_str().unwrap(), of["metadata"]["namespace"].as_str().unwrap(), of["metadata"]["name"].as_str().unwrap()))
+            .map(|of| {
+                format!(
+                    "{} {}/{}",
+                    of["kind"].as_str().unwrap(),
+                    of["metadata"]["namespace"].as_str().unwrap(),
+                    of["metadata"]["name"].as_str().unwrap()
+                )
+            })
             .collect();
-        assert_eq!(
-            names,
-            ["Namespace /a", "Node /n", "Deployment z/a", "Pod a/a", "Pod a/b", "Pod b/a"]
-        );
+        assert_eq!(names, ["Namespace /a", "Node /n", "Deployment z/a", "Pod a/a", "Pod a/b", "Pod b/a"]);
     }
 
     #[test]

@@ -10,6 +10,9 @@ use serde_json::{Map, Value};
 
 use super::{Hashes, scrub};
 
+/// What hashes begin with.
+const HASHED: &str = "hashed-";
+
 /// Rules that others refer to.
 const SHARED: &[(&str, &str)] = &[
     ("Condition", "type status reason lastTransitionTime lastUpdateTime observedGeneration"),
@@ -77,7 +80,11 @@ impl Keep {
         match (self, value) {
             (Self::Whole, value) => Some(value),
             (Self::Emptied, _) => Some(Value::String(String::new())),
-            (Self::Hashed, Value::String(text)) => Some(Value::String(hashes.name(&text))),
+            // What is a hash already stays the same, so that the snapshot of a copy equals that of the original.
+            (Self::Hashed, Value::String(text)) if text.starts_with(HASHED) => Some(Value::String(text)),
+            (Self::Hashed, Value::String(text)) => {
+                Some(Value::String(format!("{HASHED}{}", hashes.name(&text))))
+            }
             (Self::Metadata, Value::Object(metadata)) => Some(scrub::template_metadata(metadata).into()),
             (keep, Value::Array(items)) => {
                 Some(items.into_iter().filter_map(|item| keep.apply(item, hashes)).collect())
@@ -155,7 +162,7 @@ mod tests {
         let kept = keep.apply(value, &hashes).unwrap();
         assert_eq!(
             kept,
-            json!({"a": {"x": 1}, "b": [{"c": 1, "d": {"e": 3}}], "f": hashes.name("secret"), "g": ""})
+            json!({"a": {"x": 1}, "b": [{"c": 1, "d": {"e": 3}}], "f": format!("hashed-{}", hashes.name("secret")), "g": ""})
         );
     }
 

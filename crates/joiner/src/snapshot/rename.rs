@@ -187,9 +187,9 @@ impl Renamer {
         let (mut at, mut found) = (0, false);
         while at < borders.len() {
             let start = borders[at];
-            let longest = (at + 1..borders.len()).rev().find(|end| {
-                text.get(start..borders[*end]).is_some_and(|part| self.names.contains(part))
-            });
+            let longest = (at + 1..borders.len())
+                .rev()
+                .find(|end| text.get(start..borders[*end]).is_some_and(|part| self.names.contains(part)));
             match longest {
                 Some(end) => {
                     new.push_str(&self.hashes.name(&text[start..borders[end]]));
@@ -280,7 +280,9 @@ mod tests {
         let renamer = Renamer::new("key", &all);
         all.iter_mut().for_each(|object| renamer.object(object));
         let text = Value::from(all.clone()).to_string();
-        for gone in ["payments", "ip-10-0-0-1", "e\":\"ledger\",\"names", "ledger-", "books", "acme", UID, "i-1"] {
+        for gone in
+            ["payments", "ip-10-0-0-1", "e\":\"ledger\",\"names", "ledger-", "books", "acme", UID, "i-1"]
+        {
             assert!(!text.contains(gone), "{gone} is still in {text}");
         }
         let [namespace, node, set, claim, pod, _] = all.as_slice() else { panic!() };
@@ -299,7 +301,10 @@ mod tests {
         assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], name(claim));
         let template = set["spec"]["volumeClaimTemplates"][0]["metadata"]["name"].as_str().unwrap();
         assert_eq!(name(claim), format!("{template}-{}-0", name(set)));
-        assert_eq!(set["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][0]["values"], json!(["linux"]));
+        assert_eq!(
+            set["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][0]["values"],
+            json!(["linux"])
+        );
     }
 
     #[test]

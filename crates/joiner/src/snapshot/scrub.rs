@@ -70,7 +70,8 @@ impl Scrubber {
         kept.retain(|_, value| !value.as_object().is_some_and(Map::is_empty));
         let api_version =
             if kind.group.is_empty() { version.to_owned() } else { format!("{}/{version}", kind.group) };
-        let mut scrubbed = json!({"apiVersion": api_version, "kind": kind.kind, "metadata": own_metadata(metadata)});
+        let mut scrubbed =
+            json!({"apiVersion": api_version, "kind": kind.kind, "metadata": own_metadata(metadata)});
         if let Value::Object(object) = &mut scrubbed {
             object.extend(kept);
         }
@@ -150,7 +151,8 @@ fn is_over(kind: &str, object: &Value) -> bool {
         "Job" => {
             let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
             conditions.into_iter().any(|condition| {
-                condition["status"] == "True" && (condition["type"] == "Complete" || condition["type"] == "Failed")
+                condition["status"] == "True"
+                    && (condition["type"] == "Complete" || condition["type"] == "Failed")
             })
         }
         "ReplicaSet" => {
@@ -180,8 +182,7 @@ fn has_a_metric(object: &mut Value) -> bool {
 
 /// Volumes of which only the name is left.
 fn drop_empty_volumes(object: &mut Value) {
-    for pointer in
-        ["/spec", "/spec/template/spec", "/spec/jobTemplate/spec/template/spec", "/template/spec"]
+    for pointer in ["/spec", "/spec/template/spec", "/spec/jobTemplate/spec/template/spec", "/template/spec"]
     {
         let Some(spec) = object.pointer_mut(pointer).and_then(Value::as_object_mut) else { continue };
         if let Some(Value::Array(volumes)) = spec.get_mut("volumes") {
@@ -307,40 +308,82 @@ mod tests {
         let cases = [
             ("Namespace", json!({"spec": {}, "status": {"phase": "Active", "conditions": conditions}})),
             ("PriorityClass", json!({"value": 1, "description": "SECRET"})),
-            ("StorageClass", json!({"provisioner": "p", "parameters": {"secret": "SECRET"}, "mountOptions": ["SECRET"]})),
-            ("EC2NodeClass", json!({"spec": {"userData": "SECRET", "role": "SECRET", "tags": {"SECRET": "SECRET"}, "kubelet": {"maxPods": 9}}})),
-            ("NodePool", json!({
-                "spec": {"template": {"metadata": leaky_metadata(), "spec": {"requirements": []}}},
-                "status": {"conditions": conditions},
-            })),
+            (
+                "StorageClass",
+                json!({"provisioner": "p", "parameters": {"secret": "SECRET"}, "mountOptions": ["SECRET"]}),
+            ),
+            (
+                "EC2NodeClass",
+                json!({"spec": {"userData": "SECRET", "role": "SECRET", "tags": {"SECRET": "SECRET"}, "kubelet": {"maxPods": 9}}}),
+            ),
+            (
+                "NodePool",
+                json!({
+                    "spec": {"template": {"metadata": leaky_metadata(), "spec": {"requirements": []}}},
+                    "status": {"conditions": conditions},
+                }),
+            ),
             ("NodeClaim", json!({"spec": {}, "status": {"conditions": conditions, "imageID": "SECRET"}})),
-            ("Node", json!({
-                "spec": {"podCIDR": "SECRET", "providerID": "aws:///a/i-1"},
-                "status": {
-                    "addresses": [{"type": "Hostname", "address": "SECRET"}], "conditions": conditions,
-                    "nodeInfo": {"machineID": "SECRET", "architecture": "amd64"}, "images": [{"names": ["SECRET"]}],
-                },
-            })),
+            (
+                "Node",
+                json!({
+                    "spec": {"podCIDR": "SECRET", "providerID": "aws:///a/i-1"},
+                    "status": {
+                        "addresses": [{"type": "Hostname", "address": "SECRET"}], "conditions": conditions,
+                        "nodeInfo": {"machineID": "SECRET", "architecture": "amd64"}, "images": [{"names": ["SECRET"]}],
+                    },
+                }),
+            ),
             ("CSINode", json!({"spec": {"drivers": [{"name": "ebs.csi.aws.com", "nodeID": "SECRET"}]}})),
-            ("PersistentVolume", json!({"spec": {
+            (
+                "PersistentVolume",
+                json!({"spec": {
                 "csi": {"driver": "d", "volumeHandle": "SECRET", "volumeAttributes": {"SECRET": "SECRET"}, "nodeStageSecretRef": {"name": "SECRET"}},
                 "mountOptions": ["SECRET"], "nfs": {"server": "SECRET", "path": "SECRET"},
-            }, "status": {"phase": "Bound", "message": "SECRET"}})),
-            ("PersistentVolumeClaim", json!({"spec": {"dataSource": {"name": "SECRET"}}, "status": {"phase": "Bound", "conditions": conditions}})),
-            ("Service", json!({"spec": {"selector": {"app": "web"}, "externalName": "SECRET", "ports": [{"name": "SECRET", "port": 80, "targetPort": "SECRET"}]}})),
-            ("Deployment", json!({"spec": {"replicas": 1, "template": template, "SECRET": 1}, "status": {"conditions": conditions}})),
-            ("ReplicaSet", json!({"spec": {"replicas": 1, "template": template}, "status": {"conditions": conditions}})),
-            ("StatefulSet", json!({"spec": {"replicas": 1, "template": template, "volumeClaimTemplates": claims}})),
+            }, "status": {"phase": "Bound", "message": "SECRET"}}),
+            ),
+            (
+                "PersistentVolumeClaim",
+                json!({"spec": {"dataSource": {"name": "SECRET"}}, "status": {"phase": "Bound", "conditions": conditions}}),
+            ),
+            (
+                "Service",
+                json!({"spec": {"selector": {"app": "web"}, "externalName": "SECRET", "ports": [{"name": "SECRET", "port": 80, "targetPort": "SECRET"}]}}),
+            ),
+            (
+                "Deployment",
+                json!({"spec": {"replicas": 1, "template": template, "SECRET": 1}, "status": {"conditions": conditions}}),
+            ),
+            (
+                "ReplicaSet",
+                json!({"spec": {"replicas": 1, "template": template}, "status": {"conditions": conditions}}),
+            ),
+            (
+                "StatefulSet",
+                json!({"spec": {"replicas": 1, "template": template, "volumeClaimTemplates": claims}}),
+            ),
             ("DaemonSet", json!({"spec": {"template": template}})),
-            ("CronJob", json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"metadata": leaky_metadata(), "spec": job}}})),
+            (
+                "CronJob",
+                json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"metadata": leaky_metadata(), "spec": job}}}),
+            ),
             ("Job", json!({"spec": job, "status": {"active": 1}})),
             ("PodTemplate", json!({"template": template})),
-            ("HorizontalPodAutoscaler", json!({"spec": {"maxReplicas": 3, "metrics": [{"type": "External", "external": {"metric": {"name": "SECRET"}}}, {"type": "Resource", "resource": {"name": "cpu"}}]}, "status": {"conditions": conditions}})),
-            ("PodDisruptionBudget", json!({"spec": {"maxUnavailable": 1}, "status": {"conditions": conditions, "disruptedPods": {"SECRET": "2026-01-01T00:00:00Z"}}})),
-            ("Pod", json!({"spec": spec, "status": {
-                "phase": "Running", "message": "SECRET", "podIP": "SECRET", "hostIP": "SECRET", "conditions": conditions,
-                "containerStatuses": container_statuses,
-            }})),
+            (
+                "HorizontalPodAutoscaler",
+                json!({"spec": {"maxReplicas": 3, "metrics": [{"type": "External", "external": {"metric": {"name": "SECRET"}}}, {"type": "Resource", "resource": {"name": "cpu"}}]}, "status": {"conditions": conditions}}),
+            ),
+            (
+                "PodDisruptionBudget",
+                json!({"spec": {"maxUnavailable": 1}, "status": {"conditions": conditions, "disruptedPods": {"SECRET": "2026-01-01T00:00:00Z"}}}),
+            ),
+            (
+                "Pod",
+                json!({"spec": spec, "status": {
+                    "phase": "Running", "message": "SECRET", "podIP": "SECRET", "hostIP": "SECRET", "conditions": conditions,
+                    "containerStatuses": container_statuses,
+                }}),
+            ),
         ];
         for (name, mut object) in cases {
             object["metadata"] = metadata.clone();
@@ -356,7 +399,8 @@ mod tests {
 
     #[test]
     fn what_placement_looks_at_stays() {
-        let object = json!({"metadata": leaky_metadata(), "spec": leaky_pod_spec(), "status": {"phase": "Running"}});
+        let object =
+            json!({"metadata": leaky_metadata(), "spec": leaky_pod_spec(), "status": {"phase": "Running"}});
         let pod = scrubbed("Pod", object).unwrap();
         assert_eq!(pod["apiVersion"], "v1");
         assert_eq!(pod["spec"]["nodeName"], "n");

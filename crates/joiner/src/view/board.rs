@@ -220,7 +220,8 @@ impl Board {
 
     /// Nothing is known any more of pods: a list follows.
     pub fn pods_listed_again(&mut self) {
-        *self = Self { nodes: std::mem::take(&mut self.nodes), ..Self::default() };
+        let (nodes, types) = (std::mem::take(&mut self.nodes), self.types.take());
+        *self = Self { nodes, types, ..Self::default() };
     }
 
     /// Nodes by pool and name, with what their pods ask for.

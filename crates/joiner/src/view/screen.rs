@@ -64,18 +64,12 @@ pub fn verdict(picture: &Picture) -> [String; 2] {
         }
     }
     let price = picture.price_per_hour();
-    let mut bill = vec![
-        format!("{}/h", money(price)),
-        format!("{}/month", money(price * HOURS_PER_MONTH)),
-    ];
+    let mut bill = vec![format!("{}/h", money(price)), format!("{}/month", money(price * HOURS_PER_MONTH))];
     match picture.nodes_without_price() {
         0 => {}
         count => bill.push(format!("and {} of unknown price", plural(count, "node"))),
     }
-    bill.extend([
-        format!("cpu {:.0} %", cpu * 100.0),
-        format!("memory {:.0} %", memory * 100.0),
-    ]);
+    bill.extend([format!("cpu {:.0} %", cpu * 100.0), format!("memory {:.0} %", memory * 100.0)]);
     if let Some(gap) = picture.gap {
         bill.push(format!("last plan {:.1} % above bound", gap * 100.0));
     }

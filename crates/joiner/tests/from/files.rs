@@ -41,8 +41,11 @@ pub(crate) fn cluster() -> Vec<Value> {
     let (web, db, agent) = (json!({"app": "web"}), json!({"app": "db"}), json!({"app": "agent"}));
     let web_hashed = json!({"app": "web", "pod-template-hash": "6d4cf56db6"});
     let mut objects = vec![
-        node("one", json!({"kubernetes.io/hostname": "one", "node.kubernetes.io/instance-type": "m5.2xlarge",
-            "topology.kubernetes.io/zone": "us-west-2a", "karpenter.sh/capacity-type": "on-demand"})),
+        node(
+            "one",
+            json!({"kubernetes.io/hostname": "one", "node.kubernetes.io/instance-type": "m5.2xlarge",
+            "topology.kubernetes.io/zone": "us-west-2a", "karpenter.sh/capacity-type": "on-demand"}),
+        ),
         node("two-b", json!({"kubernetes.io/hostname": "two-b"})),
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop", "annotations": {"deployment.kubernetes.io/revision": "4"}},
             "spec": {"replicas": 3, "selector": {"matchLabels": web}, "template": template(&web)}}),
@@ -58,14 +61,20 @@ pub(crate) fn cluster() -> Vec<Value> {
         pod("custom-1", "one", owner("example.com/v1", "Gadget", "custom"), json!({"app": "custom"})),
     ];
     for (number, node) in ["one", "one", "two-b"].iter().enumerate() {
-        objects.push(pod(&format!("web-6d4cf56db6-{number}"), node, owner("apps/v1", "ReplicaSet", "web-6d4cf56db6"), web_hashed.clone()));
+        objects.push(pod(
+            &format!("web-6d4cf56db6-{number}"),
+            node,
+            owner("apps/v1", "ReplicaSet", "web-6d4cf56db6"),
+            web_hashed.clone(),
+        ));
     }
     for number in 0..2 {
         let labels = json!({"app": "db", "controller-revision-hash": "db-7c9f", "statefulset.kubernetes.io/pod-name": format!("db-{number}"), "apps.kubernetes.io/pod-index": number.to_string()});
         objects.push(pod(&format!("db-{number}"), "two-b", owner("apps/v1", "StatefulSet", "db"), labels));
     }
     for node in ["one", "two-b"] {
-        let labels = json!({"app": "agent", "controller-revision-hash": "5f6b", "pod-template-generation": "1"});
+        let labels =
+            json!({"app": "agent", "controller-revision-hash": "5f6b", "pod-template-generation": "1"});
         objects.push(pod(&format!("agent-{node}"), node, owner("apps/v1", "DaemonSet", "agent"), labels));
     }
     objects
@@ -125,7 +134,8 @@ fn plan_sees_the_cluster_or_only_its_wishes() {
 
     let output = joiner(&["plan", "--from", &file, "--from-mode", "intent", "-o", "json"]);
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let pods: usize = plan["nodes"].as_array().unwrap().iter().map(|node| node["pods"].as_array().unwrap().len()).sum();
+    let pods: usize =
+        plan["nodes"].as_array().unwrap().iter().map(|node| node["pods"].as_array().unwrap().len()).sum();
     assert_eq!(pods, 6, "three of the Deployment, two of the StatefulSet, the one that waits: {plan}");
 
     let text = std::fs::read_to_string(&file).unwrap();
@@ -135,7 +145,12 @@ fn plan_sees_the_cluster_or_only_its_wishes() {
 
 /// A recording: a Deployment grows after two seconds, shrinks after four, and a node joins.
 fn recording() -> String {
-    let change = |seconds: u64, resource: Value, name: &str, namespace: &str, method: &str, template: Value| {
+    let change = |seconds: u64,
+                  resource: Value,
+                  name: &str,
+                  namespace: &str,
+                  method: &str,
+                  template: Value| {
         json!({
             "apiVersion": "action.kwok.x-k8s.io/v1alpha1", "kind": "ResourcePatch", "resource": resource,
             "target": {"name": name, "namespace": namespace}, "durationNanosecond": seconds * 1_000_000_000, "method": method, "template": template,
@@ -167,7 +182,10 @@ fn a_recording_is_played() {
 
     let output = joiner(&["plan", "--from", &file]);
     let notes = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(notes.contains("note: 4 recorded changes are not planned for: this is the state before them\n"), "{notes}");
+    assert!(
+        notes.contains("note: 4 recorded changes are not planned for: this is the state before them\n"),
+        "{notes}"
+    );
 }
 
 #[test]
@@ -186,20 +204,33 @@ fn bad_input_is_told_in_one_sentence() {
         "apiVersion: action.kwok.x-k8s.io/v1alpha1\nkind: ResourcePatch\nresource: {resource: pods}\ntarget: {name: a}\ndurationNanosecond: 5\nmethod: replace\n",
     );
     let secrets = folder.write("secrets.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n");
-    let refused = folder.write(
-        "refused.yaml",
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n",
-    );
+    let refused = folder
+        .write("refused.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n");
     let cut = folder.write("cut.json", "{\"kind\":\"List\",\"items\":[{\"kind\":\"Pod\"");
     for (file, said) in [
         (&missing, "missing.yaml: no such file or folder; check the path"),
         (&empty, "empty.yaml: there is nothing in it; give a file with at least one Kubernetes object"),
-        (&no_kind, "no-kind.yaml:1: `kind`: missing, so this is no Kubernetes object; every object names its `apiVersion` and `kind`"),
-        (&no_name, "no-name.yaml:3: Pod: `metadata.name`: missing, and nobody knows what to call it; every object has a name"),
-        (&twice, "twice.yaml:7: Node `a`: `metadata.name`: an object of this kind and name is there twice; keep one of them"),
-        (&change, "change.yaml:6: ResourcePatch: `method`: neither `create`, `patch` nor `delete`; check the recording"),
+        (
+            &no_kind,
+            "no-kind.yaml:1: `kind`: missing, so this is no Kubernetes object; every object names its `apiVersion` and `kind`",
+        ),
+        (
+            &no_name,
+            "no-name.yaml:3: Pod: `metadata.name`: missing, and nobody knows what to call it; every object has a name",
+        ),
+        (
+            &twice,
+            "twice.yaml:7: Node `a`: `metadata.name`: an object of this kind and name is there twice; keep one of them",
+        ),
+        (
+            &change,
+            "change.yaml:6: ResourcePatch: `method`: neither `create`, `patch` nor `delete`; check the recording",
+        ),
         (&secrets, "secrets.yaml: there is nothing in it that a cluster could be made of; give a snapshot"),
-        (&refused, "Pod `a`: the cluster refuses it: Pod \"a\" is invalid: spec.containers: Required value; correct it"),
+        (
+            &refused,
+            "Pod `a`: the cluster refuses it: Pod \"a\" is invalid: spec.containers: Required value; correct it",
+        ),
         (&cut, "cut.json:1: this is not valid JSON: it ends too early; check whether the file is whole"),
     ] {
         let (out, told, code) = once(&folder, &["--from", file]);
@@ -219,7 +250,10 @@ fn a_folder_in_use_is_not_mixed_with_another_cluster() {
     assert_eq!(code, Some(0), "{said}{notes}");
     let (_, told, code) = once(&folder, &["--from", &file, "--data-dir", &data]);
     assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("`--from`: the folder of `--data-dir` has a cluster already; leave `--from` out"), "{told}");
+    assert!(
+        told.contains("`--from`: the folder of `--data-dir` has a cluster already; leave `--from` out"),
+        "{told}"
+    );
     let (said, notes, _) = once(&folder, &["--data-dir", &data]);
     assert!(said.starts_with("2 nodes  8 pods running"), "{said}{notes}");
 }

@@ -102,7 +102,11 @@ impl Up {
             if done(&objects) {
                 return objects;
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "it does not become so: {}", pods(&objects).join("\n"));
+            assert!(
+                begun.elapsed() < Duration::from_secs(60),
+                "it does not become so: {}",
+                pods(&objects).join("\n")
+            );
             std::thread::sleep(Duration::from_millis(300));
         }
     }

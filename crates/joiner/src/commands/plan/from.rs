@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::Intake;
 use crate::cli::{PlanArgs, Validate};
 use crate::import::{self, FromMode, read::identity};
+use crate::load::Documents;
 use crate::load::Source;
 use crate::load::objects::read_value;
-use crate::load::Documents;
 use crate::report::InputError;
 
 impl Intake {
@@ -26,7 +26,9 @@ impl Intake {
         }
         if !cluster.changes.is_empty() {
             let count = cluster.changes.len();
-            cluster.notes.push(format!("{count} recorded changes are not planned for: this is the state before them"));
+            cluster
+                .notes
+                .push(format!("{count} recorded changes are not planned for: this is the state before them"));
         }
         let replaced = identities(sources)?;
         let objects = cluster.objects.into_iter().filter(|object| !replaced.contains(&identity(object)));

@@ -143,7 +143,9 @@ impl Reading {
                     Err(error) => return Err(error),
                 };
                 if let Value::Array(items) = answer["items"].take() {
-                    found.extend(items.into_iter().filter_map(|item| self.scrubber.object(kind, version, item)));
+                    found.extend(
+                        items.into_iter().filter_map(|item| self.scrubber.object(kind, version, item)),
+                    );
                 }
                 progress.set_message(format!(
                     "reading {}: {} objects so far",

@@ -53,7 +53,11 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         Catalog::Aws => joiner_provider_kwok::Catalogue::aws(),
     };
     let credentials = match &arguments.data_dir {
-        Some(folder) => Credentials::in_folder(folder)?,
+        Some(folder) => {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+            Credentials::in_folder(folder)?
+        }
         None => Credentials::generate()?,
     };
     // Threads that serve and wait for signals; the cluster itself has its own.
