@@ -68,11 +68,6 @@ impl KwokProvider {
         }
     }
 
-    /// All types it offers.
-    pub fn all_types(&self) -> Arc<TypeSet> {
-        self.types.clone()
-    }
-
     async fn launch_one(&self, request: &LaunchRequest) -> Result<Launched, Error> {
         let name = request.claim.name_any();
         if let Some(pending) = self.pending.lock().get(&name) {

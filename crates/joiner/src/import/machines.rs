@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use joiner_api::names::{
-    HOSTNAME_LABEL, KWOK_API_VERSION, KWOK_GROUP, KWOK_NODE_CLASS_LABEL, KWOK_NODE_MARK, kinds,
+    AWS_GROUP, HOSTNAME_LABEL, KWOK_API_VERSION, KWOK_GROUP, KWOK_NODE_CLASS_LABEL, KWOK_NODE_MARK, kinds,
 };
 use joiner_provider_kwok::launch::PROVIDER_ID_PREFIX;
 use serde_json::{Value, json};
@@ -20,8 +20,17 @@ const UNMANAGED: &str = "imported://";
 /// Taints of nodes that are not well; here they are.
 const ILLNESS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
-/// Makes all nodes, claims and pools simulated ones. Returns the kinds of classes that have no meaning here.
-pub fn simulate(objects: &mut Vec<Value>, notes: &mut Vec<String>) -> BTreeSet<String> {
+/// Whether some machine or pool is of AWS.
+pub fn are_of_aws(objects: &[Value]) -> bool {
+    objects.iter().any(|object| match kind(object) {
+        "Node" => text(object, "/spec/providerID").starts_with("aws:"),
+        "NodePool" => text(object, "/spec/template/spec/nodeClassRef/group") == AWS_GROUP,
+        _ => false,
+    })
+}
+
+/// Makes all nodes, claims and pools simulated ones.
+pub fn simulate(objects: &mut Vec<Value>, notes: &mut Vec<String>) {
     let mut ids: BTreeMap<String, String> = BTreeMap::new();
     let mut nodes: BTreeSet<String> = BTreeSet::new();
     for node in objects.iter().filter(|object| kind(object) == "Node") {
@@ -67,7 +76,6 @@ pub fn simulate(objects: &mut Vec<Value>, notes: &mut Vec<String>) -> BTreeSet<S
     settle_pods(objects, &nodes, notes);
     // Their fields mean nothing to the provider here.
     objects.retain(|object| !foreign.contains(kind(object)));
-    foreign
 }
 
 /// Pools and claims refer to classes of the provider that there is. Returns the kinds of the others.
@@ -215,6 +223,7 @@ mod tests {
             json!({"kind": "Pod", "metadata": {"name": "b"}, "spec": {"nodeName": "gone"}, "status": {"phase": "Running"}}),
         ];
         let mut notes = Vec::new();
+        assert!(are_of_aws(&objects));
         simulate(&mut objects, &mut notes);
         let find = |kind_name: &str, name: &str| {
             objects.iter().find(|of| kind(of) == kind_name && text(of, "/metadata/name") == name)

@@ -16,7 +16,6 @@ pub use read::read;
 pub use recording::Change;
 
 use clap::ValueEnum;
-use joiner_api::names::kinds;
 use serde_json::Value;
 
 /// What to make of the files.
@@ -38,7 +37,7 @@ pub struct Import {
     pub changes: Vec<Change>,
     /// What the user should know.
     pub notes: Vec<String>,
-    /// Whether some pool was written for AWS.
+    /// Whether machines or pools are of AWS.
     pub of_aws: bool,
 }
 
@@ -49,7 +48,8 @@ impl Import {
             FromMode::AsIs => {}
             FromMode::Intent => self.leave_intent(),
         }
-        self.of_aws = machines::simulate(&mut self.objects, &mut self.notes).contains(kinds::EC2_NODE_CLASS);
+        self.of_aws = machines::are_of_aws(&self.objects);
+        machines::simulate(&mut self.objects, &mut self.notes);
         complete::complete(&mut self.objects, &mut self.notes);
         crate::snapshot::file::sort(&mut self.objects);
         self

@@ -36,22 +36,32 @@ pub struct Loaded {
     pub unknown: BTreeMap<String, usize>,
 }
 
+impl Loaded {
+    /// What the user should know.
+    pub fn notes(&self) -> Vec<String> {
+        if self.unknown.is_empty() {
+            return Vec::new();
+        }
+        let list: Vec<String> = self.unknown.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        vec![format!("left out, because the simulated cluster does not know the kind: {}", list.join(", "))]
+    }
+}
+
 /// Puts objects into a server that has nothing yet but what every new one has.
 pub fn restore(server: &ApiServer, mut objects: Vec<Value>) -> anyhow::Result<Loaded> {
     let door = server.direct(MANAGER);
     refuse_a_used_cluster(&door)?;
-    links::relink(&mut objects, || door.new_uid());
+    let mut loader =
+        Loader { revisions: BTreeMap::new(), known: BTreeMap::new(), loaded: Loaded::default(), door };
+    // Before references are followed: what is not here owns nothing.
+    objects.retain(|object| loader.knows(object));
+    links::relink(&mut objects, || loader.door.new_uid());
+    loader.revisions = daemon_revisions(&objects);
     // Claims that a pod made for itself come after their pods.
     objects.sort_by_key(|object| {
         kind(object) == "PersistentVolumeClaim"
             && controller(object).is_some_and(|owner| kind(owner) == "Pod")
     });
-    let mut loader = Loader {
-        revisions: daemon_revisions(&objects),
-        known: BTreeMap::new(),
-        loaded: Loaded::default(),
-        door,
-    };
     let mut rest = objects.into_iter();
     loop {
         let chunk: Vec<Value> = rest.by_ref().take(CHUNK).collect();
@@ -94,10 +104,7 @@ impl Loader {
     fn take(&mut self, chunk: Vec<Value>) -> anyhow::Result<()> {
         let mut placed: Vec<(Arc<Resource>, Value)> = Vec::with_capacity(chunk.len());
         for mut object in chunk {
-            let Some(resource) = self.resource(&object) else {
-                *self.loaded.unknown.entry(kind(&object).to_owned()).or_default() += 1;
-                continue;
-            };
+            let Some(resource) = self.resource(&object) else { continue };
             if resource.namespaced && text(&object, "/metadata/namespace").is_empty() {
                 object["metadata"]["namespace"] = "default".into();
             }
@@ -129,6 +136,16 @@ impl Loader {
         }
         self.door.put_restored(restored).map_err(|(told, failure)| refused(told, &failure.message))?;
         Ok(())
+    }
+
+    /// Whether the server knows the kind of an object; counts those it does not know.
+    fn knows(&mut self, object: &Value) -> bool {
+        let known = self.resource(object).is_some();
+        if !known {
+            let told = format!("{} ({})", kind(object), text(object, "/apiVersion"));
+            *self.loaded.unknown.entry(told).or_default() += 1;
+        }
+        known
     }
 
     fn resource(&mut self, object: &Value) -> Option<Arc<Resource>> {

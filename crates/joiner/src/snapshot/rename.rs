@@ -123,7 +123,8 @@ impl Renamer {
         for name in COMMON {
             names.remove(*name);
         }
-        names.remove("");
+        // Numbers stand for many things.
+        names.retain(|name| !name.is_empty() && !is_number(name));
         Self { hashes: Hashes::new(key), names }
     }
 

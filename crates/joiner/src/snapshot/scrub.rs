@@ -140,7 +140,7 @@ fn annotation_stays(key: &str) -> bool {
         true => key.starts_with(*known),
         false => key == *known,
     };
-    ANNOTATIONS.iter().any(|known| listed(&known)) || key.contains(STAGE)
+    ANNOTATIONS.iter().any(listed) || key.contains(STAGE)
 }
 
 /// Objects that no longer change anything: ended pods and jobs, old templates without pods, services that choose no pods.

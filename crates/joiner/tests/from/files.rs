@@ -83,14 +83,21 @@ pub(crate) fn cluster() -> Vec<Value> {
 #[test]
 fn a_cluster_is_as_it_was() {
     let folder = Folder::new("as-is");
-    let file = folder.list("cluster.json", &cluster());
-    let (said, notes, code) = once(&folder, &["--from", &file, "--catalog", "aws"]);
+    let mut objects = cluster();
+    objects.push(json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "custom", "namespace": "shop"}}));
+    let file = folder.list("cluster.json", &objects);
+    // Nodes of AWS: its catalogue knows what they cost.
+    let (said, notes, code) = once(&folder, &["--from", &file]);
     assert_eq!(code, Some(0), "{said}{notes}");
     assert!(said.starts_with("2 nodes  8 pods running  0 pending\n"), "{said}");
     assert!(said.contains("and 1 node of unknown price"), "{said}");
     assert!(said.lines().any(|line| line.starts_with("one ") && line.contains("0.384")), "{said}");
     assert!(said.lines().any(|line| line.starts_with("two-b ") && line.trim_end().ends_with('?')), "{said}");
-    assert_eq!(notes, "note: Namespace `shop` is not in the files and was added\n");
+    assert_eq!(
+        notes,
+        "note: Namespace `shop` is not in the files and was added\n\
+         note: left out, because the simulated cluster does not know the kind: 1 Gadget (example.com/v1)\n"
+    );
 }
 
 #[test]

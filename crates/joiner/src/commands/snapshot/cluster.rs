@@ -33,11 +33,20 @@ enum Why {
 
 impl fmt::Display for Absence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match &self.why {
+            Why::NotServed => "the cluster does not serve",
+            Why::Forbidden(_) => "you may not list",
+        };
+        write!(f, "left out: {}, which {why}", self.plural)
+    }
+}
+
+impl Absence {
+    /// What the cluster said; it may name users, which is nothing for the file.
+    pub fn detail(&self) -> Option<&str> {
         match &self.why {
-            Why::NotServed => write!(f, "left out: {}, which the cluster does not serve", self.plural),
-            Why::Forbidden(message) => {
-                write!(f, "left out: {}, which you may not list ({message})", self.plural)
-            }
+            Why::NotServed => None,
+            Why::Forbidden(message) => Some(message),
         }
     }
 }
@@ -119,7 +128,6 @@ impl Reading {
         Ok(())
     }
 
-    /// One list, page by page, all at one version. If the version expires meanwhile, the list begins anew.
     async fn list(
         &self,
         kind: &'static KindToRead,
@@ -128,34 +136,45 @@ impl Reading {
         progress: &indicatif::ProgressBar,
     ) -> Result<Vec<Value>, kube::Error> {
         let request = Request::new(kind.path(version, namespace));
-        let mut tries = 1;
-        'again: loop {
-            let mut found = Vec::new();
-            let mut page = ListParams::default().limit(PAGE);
-            loop {
-                let asked = request.list(&page).map_err(kube::Error::BuildRequest)?;
-                let mut answer: Value = match self.client.request(asked).await {
-                    Ok(answer) => answer,
-                    Err(kube::Error::Api(status)) if status.code == 410 && tries < TRIES => {
-                        tries += 1;
-                        continue 'again;
-                    }
-                    Err(error) => return Err(error),
-                };
-                if let Value::Array(items) = answer["items"].take() {
-                    found.extend(
-                        items.into_iter().filter_map(|item| self.scrubber.object(kind, version, item)),
-                    );
+        let ask = async |page: &ListParams| {
+            let asked = request.list(page).map_err(kube::Error::BuildRequest)?;
+            self.client.request(asked).await
+        };
+        let keep = |item: Value| self.scrubber.object(kind, version, item);
+        let told = |count: usize| {
+            let count = self.objects.len() + count;
+            progress.set_message(format!("reading {}: {count} objects so far", kind.plural));
+        };
+        pages(ask, keep, told).await
+    }
+}
+
+/// One list, page by page, all at one version. If the version expires meanwhile, the list begins anew.
+async fn pages(
+    mut ask: impl AsyncFnMut(&ListParams) -> Result<Value, kube::Error>,
+    keep: impl Fn(Value) -> Option<Value>,
+    told: impl Fn(usize),
+) -> Result<Vec<Value>, kube::Error> {
+    let mut tries = 1;
+    'again: loop {
+        let mut found = Vec::new();
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let mut answer = match ask(&page).await {
+                Ok(answer) => answer,
+                Err(kube::Error::Api(status)) if status.code == 410 && tries < TRIES => {
+                    tries += 1;
+                    continue 'again;
                 }
-                progress.set_message(format!(
-                    "reading {}: {} objects so far",
-                    kind.plural,
-                    self.objects.len() + found.len()
-                ));
-                match answer["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
-                    Some(token) => page = page.continue_token(token),
-                    None => return Ok(found),
-                }
+                Err(error) => return Err(error),
+            };
+            if let Value::Array(items) = answer["items"].take() {
+                found.extend(items.into_iter().filter_map(&keep));
+            }
+            told(found.len());
+            match answer["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(token),
+                None => return Ok(found),
             }
         }
     }
@@ -178,5 +197,60 @@ fn told(error: kube::Error) -> anyhow::Error {
             anyhow::anyhow!("the cluster cannot be reached: {text}")
         }
         error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use kube::core::Status;
+    use serde_json::json;
+
+    use super::*;
+
+    fn page(items: &[u8], token: &str) -> Result<Value, kube::Error> {
+        Ok(json!({"metadata": {"continue": token}, "items": items}))
+    }
+
+    fn failure(code: u16) -> Result<Value, kube::Error> {
+        Err(kube::Error::Api(Box::new(Status::failure("no", "No").with_code(code))))
+    }
+
+    /// Lists from these answers: what came of it, and the tokens that were sent.
+    async fn listed(
+        answers: Vec<Result<Value, kube::Error>>,
+    ) -> (Result<Vec<Value>, kube::Error>, Vec<String>) {
+        let (answers, asked) = (RefCell::new(answers.into_iter()), RefCell::new(Vec::new()));
+        let ask = async |page: &ListParams| {
+            assert_eq!(page.limit, Some(PAGE));
+            asked.borrow_mut().push(page.continue_token.clone().unwrap_or_default());
+            answers.borrow_mut().next().expect("nobody asks for more")
+        };
+        let listed = pages(ask, Some, |_| {}).await;
+        (listed, asked.into_inner())
+    }
+
+    #[tokio::test]
+    async fn pages_follow_one_another() {
+        let (found, asked) = listed(vec![page(&[1, 2], "a"), page(&[3], "b"), page(&[4], "")]).await;
+        assert_eq!(found.unwrap(), [1, 2, 3, 4]);
+        assert_eq!(asked, ["", "a", "b"]);
+    }
+
+    #[tokio::test]
+    async fn a_list_that_expires_begins_anew() {
+        let (found, asked) =
+            listed(vec![page(&[1, 2], "a"), failure(410), page(&[5], "c"), page(&[6], "")]).await;
+        assert_eq!(found.unwrap(), [5, 6], "nothing of the first try is left");
+        assert_eq!(asked, ["", "a", "", "c"]);
+        let (found, _) = listed((0..TRIES).map(|_| failure(410)).collect()).await;
+        assert!(found.is_err(), "not for ever");
+    }
+
+    #[tokio::test]
+    async fn a_list_that_fails_half_way_is_no_list() {
+        let (found, _) = listed(vec![page(&[1, 2], "a"), failure(500)]).await;
+        assert!(found.is_err());
     }
 }

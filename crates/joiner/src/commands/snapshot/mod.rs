@@ -61,7 +61,10 @@ pub fn run(arguments: &SnapshotArgs, streams: &mut Streams) -> anyhow::Result<u8
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut objects, absences) = runtime.block_on(read(arguments))?;
     for absence in &absences {
-        writeln!(streams.err, "note: {absence}")?;
+        match absence.detail() {
+            Some(detail) => writeln!(streams.err, "note: {absence} ({detail})")?,
+            None => writeln!(streams.err, "note: {absence}")?,
+        }
     }
     tell_templates_apart(&mut objects);
     if let Some(key) = &arguments.rename {

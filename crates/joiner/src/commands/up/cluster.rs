@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use joiner_api::{NodeClaim, names};
 use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
 use joiner_controllers::{Controllers, Summary};
+use joiner_provider::TypeSet;
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
 use joiner_sim::clock::Clock;
@@ -43,6 +44,8 @@ pub struct Wish {
     pub nodes: usize,
     /// A cluster to begin with.
     pub import: Option<Import>,
+    /// What nodes cost that do not say so themselves.
+    pub prices: Option<Arc<TypeSet>>,
     /// Objects from the start.
     pub objects: Vec<Value>,
     /// Whether the scripted day is lived.
@@ -67,6 +70,8 @@ pub struct Cluster {
     pub board: SharedBoard,
     /// Whether everything wished for is there, and the script over.
     pub begun: watch::Receiver<bool>,
+    /// What the user should know of its beginning.
+    pub notes: Vec<String>,
     end: watch::Sender<bool>,
     thread: JoinHandle<anyhow::Result<()>>,
 }
@@ -79,8 +84,8 @@ impl Cluster {
         let thread =
             std::thread::Builder::new().name("cluster".to_owned()).spawn(move || live(wish, &tell, ended))?;
         match told.recv() {
-            Ok(Birth { server, clock, summary, caption, board, begun }) => {
-                Ok(Self { server, clock, summary, caption, board, begun, end, thread })
+            Ok(Birth { server, clock, summary, caption, board, begun, notes }) => {
+                Ok(Self { server, clock, summary, caption, board, begun, notes, end, thread })
             }
             // The thread has ended, and says why.
             Err(_) => match thread.join() {
@@ -113,6 +118,7 @@ struct Birth {
     caption: Arc<Mutex<Option<String>>>,
     board: SharedBoard,
     begun: watch::Receiver<bool>,
+    notes: Vec<String>,
 }
 
 fn live(
@@ -144,9 +150,9 @@ async fn live_here(
         None => ApiServer::new(Arc::new(clock.clone()), &settings),
     };
     super::api_only::install_definitions(&server)?;
-    let mut changes = Vec::new();
+    let (mut changes, mut notes) = (Vec::new(), Vec::new());
     if let Some(import) = wish.import {
-        restore::restore(&server, import.objects)?;
+        notes = restore::restore(&server, import.objects)?.notes();
         changes = import.changes;
     }
     let world_settings = WorldSettings { seed: wish.seed, ..WorldSettings::default() };
@@ -155,13 +161,15 @@ async fn live_here(
 
     let client = Client::new(server.clone(), "default");
     let board = SharedBoard::default();
+    if let Some(prices) = wish.prices {
+        board.open().know_types(prices);
+    }
     let caption = Arc::new(Mutex::new(None));
     let (begin, begun) = watch::channel(false);
     let (nothing, mut summary) = watch::channel(Summary::default());
     let controllers = wish.catalogue.map(|catalogue| {
         let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
         let provider = KwokProvider::new(client.clone(), catalogue, clock.clone(), wish.seed);
-        board.open().know_types(provider.all_types());
         let settings =
             joiner_controllers::Settings { seed: wish.seed, ..joiner_controllers::Settings::default() };
         Controllers::new(client.clone(), Arc::new(provider), clock, settings)
@@ -176,6 +184,7 @@ async fn live_here(
         caption: caption.clone(),
         board: board.clone(),
         begun,
+        notes,
     };
     if tell.send(birth).is_err() {
         return Ok(());

@@ -70,8 +70,8 @@ pub struct UpArgs {
     /// Leave joiner out: pods without a place stay without.
     #[arg(long)]
     pub no_autoscaler: bool,
-    /// Instance types that can be had: KWOK's made-up ones, or those of AWS with their prices. Without it, `aws` if pools of `--from` refer to
-    /// AWS, else `kwok`.
+    /// Instance types that can be had: KWOK's made-up ones, or those of AWS with their prices. Without it, `aws` if pools or nodes of
+    /// `--from` are of AWS, else `kwok`.
     #[arg(long, value_enum)]
     pub catalog: Option<crate::cli::Catalog>,
     /// Print the cluster once when everything has come to rest, and end.

@@ -2,12 +2,14 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use joiner_apiserver::credentials::{Credentials, write_private};
 use joiner_apiserver::serve::Endpoint;
+use joiner_provider::TypeSet;
+use joiner_provider_kwok::Catalogue;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
 use super::cluster::{Cluster, Wish};
@@ -49,9 +51,14 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let speed = arguments.speed.unwrap_or(usual);
     let of_aws = import.as_ref().is_some_and(|import| import.of_aws);
     let catalogue = match arguments.catalog.unwrap_or(if of_aws { Catalog::Aws } else { Catalog::Kwok }) {
-        Catalog::Kwok => joiner_provider_kwok::Catalogue::hypothetical(),
-        Catalog::Aws => joiner_provider_kwok::Catalogue::aws(),
+        Catalog::Kwok => Catalogue::hypothetical(),
+        Catalog::Aws => Catalogue::aws(),
     };
+    // Nodes of another cluster do not say what they cost.
+    let prices = import.is_some().then(|| {
+        let Catalogue { types, well_known, .. } = catalogue.clone();
+        Arc::new(TypeSet { generation: 1, types, well_known })
+    });
     let credentials = match &arguments.data_dir {
         Some(folder) => {
             std::fs::create_dir_all(folder)
@@ -74,11 +81,15 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         seed: arguments.seed,
         nodes: arguments.nodes,
         import,
+        prices,
         objects,
         demo: arguments.demo,
         catalogue: (!arguments.no_autoscaler).then_some(catalogue),
         folder: arguments.data_dir.clone(),
     })?;
+    for note in &cluster.notes {
+        writeln!(streams.err, "note: {note}")?;
+    }
     let at = endpoint.address();
     if !arguments.listen.is_loopback() {
         writeln!(
