@@ -31,6 +31,8 @@ use crate::rest::{
 use crate::selector::LabelSelector;
 use crate::store::{ChangeKind, Expired, Stored, Watch};
 
+pub use crate::rest::Restored;
+
 /// A client without a connection. Its methods do not wait: where objects are kept in a folder,
 /// [`saved`](crate::service::ApiServer::saved) tells when they are safe.
 #[derive(Clone)]
@@ -75,6 +77,40 @@ impl Direct {
             })
         });
         found.ok_or_else(Failure::unknown_resource)
+    }
+
+    /// The resource of a kind in a version, `apps/v1` and `Deployment`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn resource_of_kind(&self, api_version: &str, kind: &str) -> Result<Arc<Resource>, Failure> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let found = self.core.with_resources(|all| {
+            all.iter().find_map(|resources| resources.of_kind(group, version, kind).cloned())
+        });
+        found.ok_or_else(Failure::unknown_resource)
+    }
+
+    /// A uid that nobody has.
+    pub fn new_uid(&self) -> String {
+        self.core.chance.uid()
+    }
+
+    /// Makes an object of another cluster ready for [`put_restored`](Self::put_restored): its uid, age and status are kept. Several may
+    /// be made ready at a time.
+    ///
+    /// # Errors
+    /// The server refuses it.
+    pub fn prepare_restored(&self, resource: &Arc<Resource>, object: Value) -> Result<Restored, Failure> {
+        rest::prepare_restored(&self.core, resource, object)
+    }
+
+    /// Puts objects where they belong, owners before what they own: an object whose owner is not there is garbage.
+    ///
+    /// # Errors
+    /// One of them is there already or has no namespace; it is named.
+    pub fn put_restored(&self, objects: Vec<Restored>) -> Result<(), (String, Failure)> {
+        rest::put_restored(&self.core, objects)
     }
 
     fn target<'a>(&'a self, resource: &'a Arc<Resource>, namespace: &'a str, name: &'a str) -> Target<'a> {

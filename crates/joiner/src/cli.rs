@@ -63,6 +63,8 @@ pub enum Command {
     Crds(CrdsArgs),
     /// List, generate or check instance types.
     InstanceTypes(InstanceTypesArgs),
+    /// Read a live cluster into a file, without secrets, to be tried with `up --from` and `plan --from`.
+    Snapshot(crate::commands::snapshot::SnapshotArgs),
     /// Serve a Kubernetes API on this machine, without a cluster behind it.
     Up(crate::commands::up::UpArgs),
     /// Print a completion script for a shell.
@@ -79,13 +81,21 @@ Examples:
   joiner plan -f shop.yaml --catalog aws                     the same on AWS us-west-2 types at real prices
   joiner plan -f shop/ -f pools.yaml -o wide                 several files or folders, more columns
   kubectl get nodepools,nodes,pods -A -o json | joiner plan -f -     what a cluster's pending pods need
+  joiner plan --from prod.yaml --from-mode intent            what joiner would have built for a cluster's workloads
   joiner plan -f shop.yaml --explain default/web-0           why this pod goes where it goes
 
 Exit codes: 0 every pod has a place, 3 some pods were refused, 2 bad input.")]
 pub struct PlanArgs {
     /// File, folder or `-` (standard input) with manifests, YAML or JSON; repeatable.
-    #[arg(short = 'f', long = "filename", required = true, value_name = "FILE|DIR|-")]
+    #[arg(short = 'f', long = "filename", required_unless_present = "from", value_name = "FILE|DIR|-")]
     pub filename: Vec<PathBuf>,
+    /// A cluster to plan for: a file of `joiner snapshot`, lists of `kubectl get -o yaml`, or a KWOK snapshot; repeatable. What `-f` gives takes
+    /// the place of objects of the same name.
+    #[arg(long, value_name = "FILE|DIR|-")]
+    pub from: Vec<PathBuf>,
+    /// What to make of it: the cluster as it was, or only what was asked for, on no nodes at all.
+    #[arg(long, value_enum, default_value_t = crate::import::FromMode::AsIs, requires = "from")]
+    pub from_mode: crate::import::FromMode,
     /// Instance types to choose from (KWOK's file format, JSON or YAML) instead of a shipped catalogue.
     #[arg(long, value_name = "FILE", conflicts_with = "catalog")]
     pub instance_types: Option<PathBuf>,

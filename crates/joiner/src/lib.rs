@@ -6,6 +6,7 @@
 //! * [`cli`]: flags and subcommands, as `clap` derives.
 //! * [`load`]: manifests from files, directories and standard input, streamed document by document; every complaint names file,
 //!   line, object, field, value and what to do.
+//! * [`snapshot`]: a cluster into a file, without what nobody else should see; [`import`]: files into a cluster.
 //! * [`commands`]: one module per subcommand; each takes its arguments and a pair of writers, and returns an exit code.
 //! * [`show`]: tables, bars, colours.
 //! * [`view`]: a running cluster on the screen.
@@ -20,9 +21,11 @@
 
 pub mod cli;
 pub mod commands;
+pub mod import;
 pub mod load;
 pub mod report;
 pub mod show;
+pub mod snapshot;
 pub mod view;
 
 use std::ffi::OsString;

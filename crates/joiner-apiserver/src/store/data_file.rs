@@ -128,6 +128,8 @@ impl DataFile {
             let detail = "it has changed since it was closed".to_owned();
             return Err(DataError::Damaged { path, detail });
         }
+        // Opening changes the file: whoever ends without closing it must not leave a checksum that is no longer true.
+        seal.advance(seal.revision);
         if is_new {
             // An empty file becomes a database.
             crate::credentials::write_private(&path, "").map_err(unusable)?;

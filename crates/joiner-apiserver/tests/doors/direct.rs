@@ -184,3 +184,56 @@ async fn lists_and_watches_go_together() {
     server.forget_history();
     assert_eq!(door.watch(&maps, from).unwrap_err().code, 410);
 }
+
+#[tokio::test]
+async fn restored_objects_keep_who_they_are() {
+    let server = server();
+    let door = server.direct("tester");
+    let (sets, pods) =
+        (door.resource("apps", "replicasets").unwrap(), door.resource_of_kind("v1", "Pod").unwrap());
+    let uid = "00000000-0000-4000-8000-000000000001";
+    let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": pod("p")["spec"]});
+    let set = json!({
+        "metadata": {"name": "s", "namespace": "default", "uid": uid, "creationTimestamp": "2020-01-01T00:00:00Z", "generation": 7, "resourceVersion": "99"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "a"}}, "template": template},
+        "status": {"replicas": 1, "observedGeneration": 7},
+    });
+    let owned = |name: &str, owner: &str| {
+        let mut pod = pod(name);
+        pod["metadata"]["namespace"] = "default".into();
+        pod["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "s", "uid": owner}]);
+        pod["spec"]["nodeName"] = "n".into();
+        pod["spec"]["fieldOfTomorrow"] = true.into();
+        pod["status"] = json!({"phase": "Running", "startTime": "2020-01-01T00:00:00Z"});
+        pod
+    };
+    let ready = vec![
+        door.prepare_restored(&sets, set).unwrap(),
+        door.prepare_restored(&pods, owned("p", uid)).unwrap(),
+        door.prepare_restored(&pods, owned("lost", "00000000-0000-4000-8000-000000000002")).unwrap(),
+    ];
+    door.put_restored(ready).unwrap();
+
+    let set = door.get(&sets, "default", "s").unwrap();
+    let metadata = &set["metadata"];
+    assert_eq!((&metadata["uid"], &metadata["generation"]), (&json!(uid), &json!(7)));
+    assert_eq!(metadata["creationTimestamp"], "2020-01-01T00:00:00Z");
+    assert!(metadata.get("managedFields").is_none());
+    assert_eq!(set["status"], json!({"replicas": 1, "observedGeneration": 7}));
+    let restored = door.get(&pods, "default", "p").unwrap();
+    assert_eq!(
+        (&restored["status"]["phase"], &restored["spec"]["nodeName"]),
+        (&json!("Running"), &json!("n"))
+    );
+    assert!(restored["spec"].get("fieldOfTomorrow").is_none());
+    assert_eq!(restored["spec"]["restartPolicy"], "Always", "what was not written is filled in");
+    let lost = door.get(&pods, "default", "lost");
+    assert!(lost.is_err_and(|failure| failure.code == 404), "whose owner is not there goes");
+
+    let again = door.prepare_restored(&pods, owned("p", uid)).unwrap();
+    let (told, failure) = door.put_restored(vec![again]).unwrap_err();
+    assert_eq!((told.as_str(), failure.code), ("Pod `p`", 409));
+    let wrong = json!({"metadata": {"name": "wrong", "namespace": "default"}, "spec": {"containers": []}});
+    assert_eq!(door.prepare_restored(&pods, wrong).unwrap_err().code, 422);
+}

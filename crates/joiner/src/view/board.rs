@@ -1,9 +1,11 @@
 //! What a screen shows of nodes and pods, kept up to date from their changes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use joiner_api::names;
 use joiner_api::quantity::Quantity;
+use joiner_provider::TypeSet;
 use joiner_state::requests::{Limits, pod_requests};
 use k8s_openapi::api::core::v1::{Node, Pod};
 
@@ -60,8 +62,8 @@ pub struct NodeRow {
     pub memory_used_bytes: i64,
     /// Pods on it.
     pub pods: usize,
-    /// What it costs.
-    pub price_per_hour: f64,
+    /// What it costs, if that is known.
+    pub price_per_hour: Option<f64>,
 }
 
 /// How many pods do what.
@@ -135,9 +137,16 @@ pub struct Board {
     counts: PodCounts,
     /// Pods without a node, with what the scheduler says.
     waiting: BTreeMap<String, String>,
+    /// What nodes cost that do not say so themselves.
+    types: Option<Arc<TypeSet>>,
 }
 
 impl Board {
+    /// Nodes of these types cost what the list says, unless they say it themselves.
+    pub fn know_types(&mut self, types: Arc<TypeSet>) {
+        self.types = Some(types);
+    }
+
     /// A node has come or changed.
     pub fn node_changed(&mut self, node: &Node) {
         let Some(name) = &node.metadata.name else { return };
@@ -148,6 +157,11 @@ impl Board {
             Quantity::parse(&text.0).ok()
         };
         let price = label(names::INSTANCE_PRICE_LABEL).and_then(|text| text.parse::<f64>().ok());
+        let price = price.or_else(|| {
+            let (zone, capacity_type) = (label(names::ZONE_LABEL), label(names::CAPACITY_TYPE_LABEL));
+            let types = self.types.as_ref()?;
+            types.price(&label(names::INSTANCE_TYPE_LABEL)?, zone.as_deref(), capacity_type.as_deref())
+        });
         let row = NodeRow {
             name: name.clone(),
             pool: label(names::NODEPOOL_LABEL).unwrap_or_default(),
@@ -160,7 +174,7 @@ impl Board {
             cpu_used_milli: 0,
             memory_used_bytes: 0,
             pods: 0,
-            price_per_hour: price.filter(|price| price.is_finite()).unwrap_or(0.0),
+            price_per_hour: price.filter(|price| price.is_finite()),
         };
         self.nodes.insert(name.clone(), row);
     }
@@ -217,7 +231,8 @@ impl Board {
 
     /// Nothing is known any more of pods: a list follows.
     pub fn pods_listed_again(&mut self) {
-        *self = Self { nodes: std::mem::take(&mut self.nodes), ..Self::default() };
+        let (nodes, types) = (std::mem::take(&mut self.nodes), self.types.take());
+        *self = Self { nodes, types, ..Self::default() };
     }
 
     /// Nodes by pool and name, with what their pods ask for.
@@ -358,7 +373,7 @@ mod tests {
         board.pod_changed(&pod("c", Some("n"), "Succeeded"));
         let row = board.rows().remove(0);
         assert_eq!((row.pods, row.cpu_used_milli, row.memory_used_bytes), (2, 1_000, 2 << 30));
-        assert_eq!((row.cpu_milli, row.memory_bytes, row.price_per_hour), (3_900, 8 << 30, 0.25));
+        assert_eq!((row.cpu_milli, row.memory_bytes, row.price_per_hour), (3_900, 8 << 30, Some(0.25)));
         assert_eq!(
             board.counts(),
             PodCounts { starting: 1, running: 1, succeeded: 1, ..PodCounts::default() }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Picture, screen};
-use crate::show::{Table, amount, bytes, cores, plural};
+use crate::show::{Table, bytes, cores, plural};
 
 /// What the last line said, so that nothing is said twice.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ pub fn frame(picture: &Picture, width: usize) -> String {
                 node.pods.to_string(),
                 format!("{}/{}", cores(node.cpu_used_milli), cores(node.cpu_milli)),
                 format!("{}/{}", bytes(node.memory_used_bytes), bytes(node.memory_bytes)),
-                amount(node.price_per_hour),
+                screen::price(node),
             ]);
         }
         let _ = write!(text, "\n{}", table.render(width));

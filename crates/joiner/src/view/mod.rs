@@ -45,9 +45,14 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// What all nodes cost.
+    /// What all nodes of known price cost.
     pub fn price_per_hour(&self) -> f64 {
-        self.nodes.iter().map(|node| node.price_per_hour).sum()
+        self.nodes.iter().filter_map(|node| node.price_per_hour).sum()
+    }
+
+    /// How many nodes have a price that nobody knows.
+    pub fn nodes_without_price(&self) -> usize {
+        self.nodes.iter().filter(|node| node.price_per_hour.is_none()).count()
     }
 
     /// The shares of CPU and memory that pods have asked for, of what nodes have.

@@ -66,12 +66,12 @@ pub fn verdict(picture: &Picture) -> [String; 2] {
         }
     }
     let price = picture.price_per_hour();
-    let mut bill = vec![
-        format!("{}/h", money(price)),
-        format!("{}/month", money(price * HOURS_PER_MONTH)),
-        format!("cpu {:.0} %", cpu * 100.0),
-        format!("memory {:.0} %", memory * 100.0),
-    ];
+    let mut bill = vec![format!("{}/h", money(price)), format!("{}/month", money(price * HOURS_PER_MONTH))];
+    match picture.nodes_without_price() {
+        0 => {}
+        count => bill.push(format!("and {} of unknown price", plural(count, "node"))),
+    }
+    bill.extend([format!("cpu {:.0} %", cpu * 100.0), format!("memory {:.0} %", memory * 100.0)]);
     if let Some(gap) = picture.gap {
         bill.push(format!("last plan {:.1} % above bound", gap * 100.0));
     }
@@ -109,7 +109,7 @@ fn draw_nodes(frame: &mut Frame<'_>, area: Rect, picture: &Picture, unicode: boo
         picture.nodes.iter().take(shown).map(|node| row_of(node, wide, unicode)).collect();
     if shown < all {
         let rest = &picture.nodes[shown..];
-        let price: f64 = rest.iter().map(|node| node.price_per_hour).sum();
+        let price: f64 = rest.iter().filter_map(|node| node.price_per_hour).sum();
         let pods: usize = rest.iter().map(|node| node.pods).sum();
         rows.push(Row::new(vec![
             format!("… {} more", all - shown),
@@ -140,6 +140,11 @@ fn draw_nodes(frame: &mut Frame<'_>, area: Rect, picture: &Picture, unicode: boo
     frame.render_widget(table, area);
 }
 
+/// What a node costs, or a question mark.
+pub(super) fn price(node: &NodeRow) -> String {
+    node.price_per_hour.map_or_else(|| "?".to_owned(), amount)
+}
+
 fn row_of(node: &NodeRow, wide: bool, unicode: bool) -> Row<'static> {
     let share = |used: i64, all: i64| if all > 0 { used as f64 / all as f64 } else { 0.0 };
     let room = if wide { BAR } else { SHORT_BAR };
@@ -159,7 +164,7 @@ fn row_of(node: &NodeRow, wide: bool, unicode: bool) -> Row<'static> {
             bytes(node.memory_used_bytes),
             bytes(node.memory_bytes)
         ),
-        amount(node.price_per_hour),
+        price(node),
     ];
     if wide {
         cells.extend([node.zone.clone(), node.capacity_type.clone(), node.state.word().to_owned()]);
@@ -242,7 +247,7 @@ mod tests {
             cpu_used_milli: 1_590 * number as i64,
             memory_used_bytes: (3 * number as i64) << 30,
             pods: number,
-            price_per_hour: 0.304,
+            price_per_hour: Some(0.304),
         }
     }
 

@@ -10,3 +10,4 @@ mod embedded;
 mod informer;
 mod kubectl;
 mod objects;
+mod snapshot;

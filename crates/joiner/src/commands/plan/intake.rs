@@ -112,6 +112,11 @@ impl Intake {
         Ok(())
     }
 
+    /// How documents are read.
+    pub(super) fn reading_mut(&mut self) -> &mut Reading {
+        &mut self.reading
+    }
+
     /// Sets default constraints, before any object comes in: workloads keep their selectors only if somebody asks for them.
     fn read_scheduler_config(&mut self) -> Result<(), InputError> {
         let Some(path) = self.scheduler_config.take() else { return Ok(()) };

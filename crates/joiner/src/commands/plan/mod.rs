@@ -3,6 +3,7 @@
 mod buffers;
 mod document;
 mod explain;
+mod from;
 mod intake;
 mod table;
 
@@ -26,6 +27,9 @@ pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let sources = load::sources(&arguments.filename)?;
     let catalogue = named_catalogue(arguments)?;
     let mut intake = Intake::new(arguments);
+    for note in intake.read_cluster(arguments, &sources)? {
+        writeln!(streams.err, "note: {note}")?;
+    }
     intake.read(&sources)?;
     intake.read_costs(arguments)?;
     for note in intake.finish_notes() {

@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use joiner_api::{NodeClaim, names};
 use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
 use joiner_controllers::{Controllers, Summary};
+use joiner_provider::TypeSet;
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
 use joiner_sim::clock::Clock;
@@ -28,6 +29,7 @@ use tokio::sync::watch;
 use super::demo::{self, Action};
 use super::feed::SharedBoard;
 use super::{Speed, objects};
+use crate::import::{Import, recording, restore};
 
 /// The namespace of the demo.
 const SHOP: &str = "shop";
@@ -40,6 +42,10 @@ pub struct Wish {
     pub seed: u64,
     /// Nodes from the start.
     pub nodes: usize,
+    /// A cluster to begin with.
+    pub import: Option<Import>,
+    /// What nodes cost that do not say so themselves.
+    pub prices: Option<Arc<TypeSet>>,
     /// Objects from the start.
     pub objects: Vec<Value>,
     /// Whether the scripted day is lived.
@@ -64,6 +70,8 @@ pub struct Cluster {
     pub board: SharedBoard,
     /// Whether everything wished for is there, and the script over.
     pub begun: watch::Receiver<bool>,
+    /// What the user should know of its beginning.
+    pub notes: Vec<String>,
     end: watch::Sender<bool>,
     thread: JoinHandle<anyhow::Result<()>>,
 }
@@ -76,8 +84,8 @@ impl Cluster {
         let thread =
             std::thread::Builder::new().name("cluster".to_owned()).spawn(move || live(wish, &tell, ended))?;
         match told.recv() {
-            Ok(Birth { server, clock, summary, caption, board, begun }) => {
-                Ok(Self { server, clock, summary, caption, board, begun, end, thread })
+            Ok(Birth { server, clock, summary, caption, board, begun, notes }) => {
+                Ok(Self { server, clock, summary, caption, board, begun, notes, end, thread })
             }
             // The thread has ended, and says why.
             Err(_) => match thread.join() {
@@ -110,6 +118,7 @@ struct Birth {
     caption: Arc<Mutex<Option<String>>>,
     board: SharedBoard,
     begun: watch::Receiver<bool>,
+    notes: Vec<String>,
 }
 
 fn live(
@@ -138,12 +147,20 @@ async fn live_here(
         None => ApiServer::new(Arc::new(clock.clone()), &settings),
     };
     super::api_only::install_definitions(&server)?;
+    let (mut changes, mut notes) = (Vec::new(), Vec::new());
+    if let Some(import) = wish.import {
+        notes = restore::restore(&server, import.objects)?.notes();
+        changes = import.changes;
+    }
     let world_settings = WorldSettings { seed: wish.seed, ..WorldSettings::default() };
     let mut world = World::around(server.clone(), clock.clone(), world_settings);
     world.join(Box::new(Scheduler::new(joiner_sim::scheduler::Settings::default())));
 
     let client = Client::new(server.clone(), "default");
     let board = SharedBoard::default();
+    if let Some(prices) = wish.prices {
+        board.open().know_types(prices);
+    }
     let caption = Arc::new(Mutex::new(None));
     let (begin, begun) = watch::channel(false);
     let (nothing, mut summary) = watch::channel(Summary::default());
@@ -164,6 +181,7 @@ async fn live_here(
         caption: caption.clone(),
         board: board.clone(),
         begun,
+        notes,
     };
     if tell.send(birth).is_err() {
         return Ok(());
@@ -171,6 +189,14 @@ async fn live_here(
     let script = async {
         make_nodes(&client, wish.nodes).await?;
         objects::apply(&client, &wish.objects).await?;
+        if !changes.is_empty() {
+            let all = changes.len();
+            recording::play(&server, &clock, changes, |done| {
+                let told = format!("recording: {done} of {all} changes");
+                *caption.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+            })
+            .await;
+        }
         if wish.demo {
             live_a_day(&client, &clock, &caption).await?;
         }

@@ -8,7 +8,7 @@ mod api_only;
 mod cluster;
 mod demo;
 mod feed;
-mod objects;
+pub mod objects;
 mod show;
 
 use std::net::IpAddr;
@@ -37,11 +37,16 @@ Examples:
   # What becomes of these manifests, as one table:
   joiner up -f examples/spread.yaml --once
 
+  # A copy of a cluster; then what joiner would have built for the same workloads:
+  joiner snapshot -o prod.yaml
+  joiner up --from prod.yaml
+  joiner up --from prod.yaml --from-mode intent --once
+
   # Only the API; the same objects, versions and token at the next start:
   joiner up --api-only --data-dir ~/joiner-data --port 6443")]
 pub struct UpArgs {
     /// Serve the API and nothing else: no controllers, no scheduler, no nodes.
-    #[arg(long, conflicts_with_all = ["demo", "filename", "once", "speed", "nodes", "no_autoscaler", "catalog"])]
+    #[arg(long, conflicts_with_all = ["demo", "filename", "once", "speed", "nodes", "no_autoscaler", "catalog", "from"])]
     pub api_only: bool,
     /// Live through a scripted day: services grow, a spike, a spot machine is taken away, a quiet night.
     #[arg(long)]
@@ -49,6 +54,13 @@ pub struct UpArgs {
     /// Manifests to begin with: a file, a folder, or - for standard input.
     #[arg(short, long, value_name = "FILE|DIR|-")]
     pub filename: Vec<PathBuf>,
+    /// A cluster to begin with: a file of `joiner snapshot`, lists of `kubectl get -o yaml`, a snapshot or a recording of KWOK; repeatable. What
+    /// `-f` gives is applied on top.
+    #[arg(long, value_name = "FILE|DIR|-", conflicts_with = "demo")]
+    pub from: Vec<PathBuf>,
+    /// What to make of it: the cluster as it was, every pod on its node; or only what was asked for, on no nodes at all.
+    #[arg(long, value_enum, default_value_t = crate::import::FromMode::AsIs, requires = "from")]
+    pub from_mode: crate::import::FromMode,
     /// How fast time passes: 1x, 60x, or max to skip all waiting (demo: 360x).
     #[arg(long, value_name = "FACTOR")]
     pub speed: Option<Speed>,
@@ -58,9 +70,10 @@ pub struct UpArgs {
     /// Leave joiner out: pods without a place stay without.
     #[arg(long)]
     pub no_autoscaler: bool,
-    /// Instance types that can be had: KWOK's made-up ones, or those of AWS with their prices.
-    #[arg(long, value_enum, default_value_t = crate::cli::Catalog::Kwok)]
-    pub catalog: crate::cli::Catalog,
+    /// Instance types that can be had: KWOK's made-up ones, or those of AWS with their prices. Without it, `aws` if pools or nodes of
+    /// `--from` are of AWS, else `kwok`.
+    #[arg(long, value_enum)]
+    pub catalog: Option<crate::cli::Catalog>,
     /// Print the cluster once when everything has come to rest, and end.
     #[arg(long)]
     pub once: bool,

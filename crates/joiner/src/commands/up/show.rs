@@ -2,13 +2,15 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use jiff::SignedDuration;
 use joiner_apiserver::credentials::{Credentials, write_private};
 use joiner_apiserver::serve::Endpoint;
+use joiner_provider::TypeSet;
+use joiner_provider_kwok::Catalogue;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
 use super::cluster::{Cluster, Wish};
@@ -45,13 +47,33 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         (true, false) => Speed::Times(demo::SPEED),
         (false, _) => Speed::Times(1),
     };
-    let speed = arguments.speed.unwrap_or(usual);
-    let catalogue = match arguments.catalog {
-        Catalog::Kwok => joiner_provider_kwok::Catalogue::hypothetical(),
-        Catalog::Aws => joiner_provider_kwok::Catalogue::aws(),
+    let import = match arguments.from.as_slice() {
+        [] => None,
+        files => {
+            let import = crate::import::read(files)?.for_simulation(arguments.from_mode);
+            for note in &import.notes {
+                writeln!(streams.err, "note: {note}")?;
+            }
+            Some(import)
+        }
     };
+    let speed = arguments.speed.unwrap_or(usual);
+    let of_aws = import.as_ref().is_some_and(|import| import.of_aws);
+    let catalogue = match arguments.catalog.unwrap_or(if of_aws { Catalog::Aws } else { Catalog::Kwok }) {
+        Catalog::Kwok => Catalogue::hypothetical(),
+        Catalog::Aws => Catalogue::aws(),
+    };
+    // Nodes of another cluster do not say what they cost.
+    let prices = import.is_some().then(|| {
+        let Catalogue { types, well_known, .. } = catalogue.clone();
+        Arc::new(TypeSet { generation: 1, types, well_known })
+    });
     let credentials = match &arguments.data_dir {
-        Some(folder) => Credentials::in_folder(folder)?,
+        Some(folder) => {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+            Credentials::in_folder(folder)?
+        }
         None => Credentials::generate()?,
     };
     // Threads that serve and wait for signals; the cluster itself has its own.
@@ -67,11 +89,16 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         speed,
         seed: arguments.seed,
         nodes: arguments.nodes,
+        import,
+        prices,
         objects,
         demo: arguments.demo,
         catalogue: (!arguments.no_autoscaler).then_some(catalogue),
         folder: arguments.data_dir.clone(),
     })?;
+    for note in &cluster.notes {
+        writeln!(streams.err, "note: {note}")?;
+    }
     let at = endpoint.address();
     if !arguments.listen.is_loopback() {
         writeln!(

@@ -1,0 +1,59 @@
+//! A whole cluster to plan for, out of files.
+
+use std::collections::BTreeSet;
+
+use super::Intake;
+use crate::cli::{PlanArgs, Validate};
+use crate::import::{self, FromMode, read::identity};
+use crate::load::Documents;
+use crate::load::Source;
+use crate::load::objects::read_value;
+use crate::report::InputError;
+
+impl Intake {
+    /// Takes in what `--from` names, but for objects that `sources` have under the same name. Returns what the user should know.
+    pub(super) fn read_cluster(
+        &mut self,
+        arguments: &PlanArgs,
+        sources: &[Source],
+    ) -> Result<Vec<String>, InputError> {
+        if arguments.from.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut cluster = import::read(&arguments.from)?;
+        if arguments.from_mode == FromMode::Intent {
+            cluster.leave_intent();
+        }
+        if !cluster.changes.is_empty() {
+            let count = cluster.changes.len();
+            cluster
+                .notes
+                .push(format!("{count} recorded changes are not planned for: this is the state before them"));
+        }
+        let replaced = identities(sources)?;
+        let objects = cluster.objects.into_iter().filter(|object| !replaced.contains(&identity(object)));
+        let name = arguments.from.first().map(|path| path.display().to_string()).unwrap_or_default();
+        // An API server wrote the fields: those that nobody knows here are newer than this program.
+        let validate = std::mem::replace(self.reading_mut(), crate::load::Reading::new(Validate::Ignore));
+        let done = self.read_values(&name, objects);
+        *self.reading_mut() = validate;
+        done.map(|()| cluster.notes)
+    }
+}
+
+/// Kind, namespace and name of all objects of manifests. Standard input is left alone: it can be read only once.
+fn identities(sources: &[Source]) -> Result<BTreeSet<String>, InputError> {
+    let files: Vec<Source> = sources.iter().filter(|source| **source != Source::Stdin).cloned().collect();
+    let mut found = BTreeSet::new();
+    Documents::new(&files).for_each(&mut |document| {
+        let value = read_value(&files[document.source].name(), &document)?;
+        match value["items"].as_array() {
+            Some(items) => found.extend(items.iter().map(identity)),
+            None => {
+                found.insert(identity(&value));
+            }
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
