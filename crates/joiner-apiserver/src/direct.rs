@@ -29,7 +29,7 @@ use crate::rest::{
     self, Core, DeleteOptions, Failure, FieldValidation, PatchLanguage, Target, WriteOptions, meta_text,
 };
 use crate::selector::LabelSelector;
-use crate::store::{ChangeKind, Expired, Stored, Watch};
+use crate::store::{ChangeKind, Expired, Listed, Stored, Watch};
 
 pub use crate::rest::Restored;
 
@@ -59,6 +59,13 @@ impl Direct {
             force: false,
         };
         Self { core, options }
+    }
+
+    /// The same client, whose writes lose fields that nobody knows instead of being refused for them.
+    #[must_use]
+    pub fn forgiving(mut self) -> Self {
+        self.options.validation = FieldValidation::Ignore;
+        self
     }
 
     /// A resource in the version that discovery prefers.
@@ -233,6 +240,26 @@ impl Direct {
         rest::bind_pod(&self.target(&pods, namespace, pod), &binding, &self.options)
     }
 
+    /// As [`Direct::bind`], if the pod still is the one with this uid.
+    ///
+    /// # Errors
+    /// The server refuses it.
+    pub fn bind_exactly(&self, namespace: &str, pod: &str, uid: &str, node: &str) -> Result<(), Failure> {
+        let pods = self.resource("", "pods")?;
+        let binding = json!({"metadata": {"uid": uid}, "target": {"kind": "Node", "name": node}});
+        rest::bind_pod(&self.target(&pods, namespace, pod), &binding, &self.options)
+    }
+
+    /// All objects with their keys (`namespace/name`, or the name alone), in order, and the version of the list.
+    pub fn present(&self, resource: &Arc<Resource>) -> (Listed, u64) {
+        let session = self.core.store.open();
+        let found = session.list(&resource.stored_as, None, None);
+        let revision = session.revision();
+        drop(session);
+        let shown = found.into_iter().map(|(key, object)| (key, rest::shown(resource, object)));
+        (shown.collect(), revision)
+    }
+
     /// Deletes a pod if its disruption budget allows.
     ///
     /// # Errors
@@ -263,6 +290,8 @@ fn expired_failure(version: u64, expired: Expired) -> Failure {
 pub struct Event {
     /// What happened.
     pub kind: ChangeKind,
+    /// Which object: `namespace/name`, or the name alone.
+    pub key: Arc<str>,
     /// The object.
     pub object: Stored,
     /// The version of the change.
@@ -278,6 +307,11 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// Whether there may be something to take.
+    pub fn has_moved(&self) -> bool {
+        self.watch.has_moved()
+    }
+
     /// The changes not yet taken, without waiting; some hundred at most.
     ///
     /// # Errors
@@ -301,6 +335,7 @@ impl Changes {
         self.from = batch.seen;
         let events = batch.changes.iter().map(|change| Event {
             kind: change.kind,
+            key: change.key.clone(),
             object: rest::shown(&self.resource, Stored::from(&change.object)),
             revision: change.revision,
         });

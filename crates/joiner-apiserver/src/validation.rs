@@ -102,7 +102,7 @@ fn kind_rules(resource: &Resource, object: &Value) -> Vec<Cause> {
 }
 
 fn definition(object: &Value) -> Vec<Cause> {
-    let mut causes: Vec<Cause> = match Definition::parse(object) {
+    let mut causes: Vec<Cause> = match Definition::read(object) {
         Ok(_) => Vec::new(),
         Err(causes) => causes.into_iter().map(Cause::from).collect(),
     };

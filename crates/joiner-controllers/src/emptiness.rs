@@ -75,30 +75,18 @@ pub fn is_initialised(node: &Node) -> bool {
     node.labels().get(names::INITIALIZED_LABEL).is_some_and(|value| value == "true")
 }
 
-fn is_ready(node: &Node) -> bool {
+/// Whether a node says that it is ready.
+pub fn is_ready(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// How many nodes of a pool may go now, and whether its budgets allow any at all; `all` are the pool's nodes.
-pub fn allowance(
-    pool: &NodePool,
-    all: &[Candidate],
-    leaving: impl Fn(&Candidate) -> bool,
-    now: Timestamp,
-) -> (u64, bool) {
-    let standing: Vec<&Candidate> = all
-        .iter()
-        .filter(|of| is_initialised(of.node) && !is_true(of.claim, conditions::INSTANCE_TERMINATING))
-        .collect();
-    let used = standing.iter().filter(|of| {
-        let deleting =
-            of.claim.metadata.deletion_timestamp.is_some() || of.node.metadata.deletion_timestamp.is_some();
-        deleting || !is_ready(of.node) || leaving(of)
-    });
+/// How many nodes of a pool may go now, and whether its budgets allow any at all. `standing` are its nodes that were ready once, `used` those
+/// of them that are going or not ready.
+pub fn allowance(pool: &NodePool, standing: u64, used: u64, now: Timestamp) -> (u64, bool) {
     let budgets = pool.spec.disruption.budgets.clone().unwrap_or_else(|| vec![Default::default()]);
-    let allowed = Budgets::compile(&budgets).allowed(REASON, standing.len() as u64, now);
-    (allowed.remaining(used.count() as u64).as_u64(), allowed == Allowance::NOTHING && !standing.is_empty())
+    let allowed = Budgets::compile(&budgets).allowed(REASON, standing, now);
+    (allowed.remaining(used).as_u64(), allowed == Allowance::NOTHING && standing > 0)
 }
 
 /// The empty nodes of a pool that may go now, dearest first.

@@ -16,13 +16,16 @@ use tokio::task::JoinSet;
 
 use crate::command::{Command, Step};
 use crate::decisions::{Decision, Journal};
+use crate::emptiness;
 use crate::execute::Executor;
 use crate::lifecycle::{condition, is_true, signed};
+use crate::nodepools;
 use crate::pods;
 use crate::provision::{self, Nominations};
 use crate::queue::{Key, Queue};
 use crate::record::Recorder;
 use crate::reports::Report;
+use crate::roster::{Roster, Totals};
 use crate::settings::Settings;
 use crate::summary::{LastPlan, Summary};
 use crate::termination::Evictions;
@@ -102,6 +105,7 @@ pub(crate) struct Engine {
     /// Offerings without capacity, and until when they are left alone.
     pub(crate) out_of_stock: BTreeMap<OfferingKey, Timestamp>,
     pub(crate) last_plan: Option<LastPlan>,
+    pub(crate) roster: Roster,
     to_launch: Vec<Arc<NodeClaim>>,
     reports: mpsc::Sender<Report>,
     inbox: Option<mpsc::Receiver<Report>>,
@@ -161,6 +165,7 @@ impl Engine {
             gone: BTreeSet::new(),
             out_of_stock: BTreeMap::new(),
             last_plan: None,
+            roster: Roster::default(),
             to_launch: Vec::new(),
             reports,
             inbox: Some(inbox),
@@ -428,6 +433,9 @@ impl Engine {
 
     fn pod_on_node_changed(&mut self, name: &str, listed: bool, old: Option<&Pod>, new: Option<&Pod>) {
         let Some(node) = self.world.nodes.get(name).cloned() else { return };
+        for claim in self.world.claims_of(&node) {
+            self.roster.touch(claim.name_any());
+        }
         if node.metadata.deletion_timestamp.is_some() {
             self.soon(Key::Node(name.to_owned()));
         }
@@ -452,14 +460,24 @@ impl Engine {
         self.soon(Key::Node(change.key.clone()));
         self.soon(Key::Disruption);
         let nodes = [change.old.as_deref(), change.new.as_deref()];
+        // What a pool says of its machines follows from these fields only.
+        let size = |node: &Node| {
+            let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
+            let pool = node.labels().get(NODEPOOL_LABEL).cloned();
+            (id, pool, emptiness::is_initialised(node), nodepools::capacity(node).cloned())
+        };
+        let resized = change.old.as_deref().map(size) != change.new.as_deref().map(size);
         let mut claims = BTreeSet::new();
         for node in nodes.into_iter().flatten() {
             claims.extend(self.world.claims_of(node).into_iter().map(|claim| claim.name_any()));
-            if let Some(pool) = node.labels().get(NODEPOOL_LABEL) {
+            if let (true, Some(pool)) = (resized, node.labels().get(NODEPOOL_LABEL)) {
                 self.queue.add(Key::Pool(pool.clone()), self.clock.now());
             }
         }
-        claims.into_iter().for_each(|claim| self.soon(Key::Claim(claim)));
+        for claim in claims {
+            self.roster.touch(claim.clone());
+            self.soon(Key::Claim(claim));
+        }
         let going = |node: &Node| node.metadata.deletion_timestamp.is_some();
         if change.new.is_none()
             || change.new.as_deref().is_some_and(going) != change.old.as_deref().is_some_and(going)
@@ -470,10 +488,20 @@ impl Engine {
 
     pub(crate) fn claim_changed(&mut self, change: &Change<NodeClaim>) {
         self.world.index_claim(change);
+        self.roster.touch(change.key.clone());
         self.soon(Key::Claim(change.key.clone()));
         self.soon(Key::Disruption);
         let claims = [change.old.as_deref(), change.new.as_deref()];
-        for claim in claims.into_iter().flatten() {
+        // What a pool says of its machines follows from these fields only.
+        let size = |claim: &NodeClaim| {
+            let status = claim.status.as_ref();
+            let capacity = status.and_then(|status| status.capacity.clone());
+            let pool = claim.labels().get(NODEPOOL_LABEL).cloned();
+            let going = claim.metadata.deletion_timestamp.is_some();
+            (pool, going, status.and_then(|status| status.provider_id.clone()), capacity)
+        };
+        let resized = change.old.as_deref().map(size) != change.new.as_deref().map(size);
+        for claim in claims.into_iter().flatten().filter(|_| resized) {
             if let Some(pool) = claim.labels().get(NODEPOOL_LABEL) {
                 self.queue.add(Key::Pool(pool.clone()), self.clock.now());
             }
@@ -522,37 +550,34 @@ impl Engine {
     }
 
     fn publish(&mut self, now: Timestamp) {
-        let mut summary = Summary {
-            time: Some(now),
-            ready: self.started,
-            pending_pods: self.provisionable.len(),
-            refused_pods: self.refused.len(),
-            refusals: self
-                .refused
-                .iter()
-                .take(REFUSALS)
-                .map(|(pod, why)| (pod.clone(), why.clone()))
-                .collect(),
-            last_plan: self.last_plan,
-            journal: self.journal.tail(JOURNAL_TAIL),
-            decisions: self.journal.total,
-            ..Summary::default()
-        };
-        for claim in self.world.claims.values().filter(|claim| self.is_ours(claim)) {
-            summary.dollars_per_hour += price(&*self.provider, claim);
-            if claim.metadata.deletion_timestamp.is_some() {
-                summary.leaving += 1;
-            } else if is_true(claim, conditions::INITIALIZED) {
-                summary.nodes += 1;
-            } else {
-                summary.starting += 1;
-            }
-        }
+        self.roster.refresh(&self.world, &*self.provider);
+        let Totals { nodes, starting, leaving, dollars_per_hour } = self.roster.totals();
+        let journal = &self.journal;
+        let refusals = self.refused.iter().take(REFUSALS);
+        let refusals = refusals.map(|(pod, why)| (pod.clone(), why.clone())).collect();
         self.publisher.send_if_modified(|have| {
-            let same = Summary { time: have.time, ..summary.clone() } == *have;
-            if !same {
-                *have = summary;
+            // Decisions are only ever added, and each is counted: the journal need not be compared.
+            let mut told = std::mem::take(&mut have.journal);
+            if journal.total != have.decisions {
+                told = journal.tail(JOURNAL_TAIL);
             }
+            let summary = Summary {
+                time: have.time,
+                ready: self.started,
+                nodes,
+                starting,
+                leaving,
+                pending_pods: self.provisionable.len(),
+                refused_pods: self.refused.len(),
+                refusals,
+                dollars_per_hour,
+                last_plan: self.last_plan,
+                journal: Vec::new(),
+                decisions: journal.total,
+            };
+            let same = *have == summary;
+            let time = if same { have.time } else { Some(now) };
+            *have = Summary { time, journal: told, ..summary };
             !same
         });
     }

@@ -39,6 +39,7 @@ pub mod provision;
 pub mod queue;
 pub mod record;
 mod reports;
+mod roster;
 mod settings;
 mod summary;
 pub mod termination;

@@ -155,7 +155,7 @@ impl Engine {
         self.nominations.forget(|uid| in_need.contains(uid));
         self.batch.decided.retain(|uid, _| in_need.contains(uid));
         let unavailable = self.unavailable();
-        let expected = self.nominations.expected(&self.world, now, &self.settings);
+        let expected = self.nominations.expected(&self.world, &in_need, now, &self.settings);
         let context = Context {
             provider: &*self.provider,
             settings: &self.settings,
@@ -254,15 +254,31 @@ impl Engine {
         step
     }
 
+    /// Claims whose nodes may be empty, have been, are marked for going, or are spared: about the others there is nothing to do.
+    fn worth_a_look(&self, spared: &BTreeSet<&String>) -> BTreeSet<String> {
+        let mut names: BTreeSet<String> = self.roster.worth_a_look().cloned().collect();
+        names.extend(self.empty_since.keys().cloned());
+        for place in spared {
+            names.insert((*place).clone());
+            let claims = self.world.nodes.get(place).map(|node| self.world.claims_of(node));
+            names.extend(claims.into_iter().flatten().map(|claim| claim.name_any()));
+        }
+        names
+    }
+
     fn disrupt(&mut self, now: Timestamp) {
         let mut steps: Vec<(Key, Step)> = Vec::new();
         let mut look_again = false;
-        let expected = self.nominations.expected(&self.world, now, &self.settings);
-        let spared: BTreeSet<&String> = self.in_need().iter().filter_map(|uid| expected.get(uid)).collect();
+        self.roster.refresh(&self.world, &*self.provider);
+        let in_need = self.in_need();
+        let expected = self.nominations.expected(&self.world, &in_need, now, &self.settings);
+        let spared: BTreeSet<&String> = expected.values().collect();
+        let worth_a_look = self.worth_a_look(&spared);
         let pools: Vec<Arc<NodePool>> = provision::pools(&self.world, &*self.provider).cloned().collect();
         let wait = signed(self.settings.validation_wait);
         for pool in &pools {
-            let all = candidates(&self.world, &*self.provider, &pool.name_any(), &spared);
+            let pool_name = pool.name_any();
+            let all = candidates(&self.world, &*self.provider, &pool_name, &worth_a_look, &spared);
             let mut due = Vec::new();
             for candidate in &all {
                 let name = candidate.claim.name_any();
@@ -285,8 +301,11 @@ impl Engine {
                     }
                 }
             }
-            let leaving = |of: &Candidate| self.leaving.contains(&of.claim.name_any());
-            let (allowed, blocked) = emptiness::allowance(pool, &all, leaving, now);
+            if all.is_empty() {
+                continue;
+            }
+            let count = self.roster.count(&pool_name, &self.leaving);
+            let (allowed, blocked) = emptiness::allowance(pool, count.standing, count.used, now);
             let wanted = due.len();
             let ready = due.into_iter().filter(|of| {
                 let name = of.claim.name_any();
@@ -321,15 +340,16 @@ impl Engine {
     }
 }
 
-/// The machines of a pool that have exactly one node.
+/// The machines of a pool, of those worth a look, that have exactly one node.
 fn candidates<'w>(
     world: &'w World,
     provider: &dyn Provider,
     pool: &str,
+    worth_a_look: &BTreeSet<String>,
     spared: &BTreeSet<&String>,
 ) -> Vec<Candidate<'w>> {
     let mut found = Vec::new();
-    for claim in world.claims.values() {
+    for claim in worth_a_look.iter().filter_map(|name| world.claims.get(name)) {
         if claim.labels().get(NODEPOOL_LABEL).is_none_or(|of| of != pool) {
             continue;
         }

@@ -41,23 +41,27 @@ impl Nominations {
         self.0.retain(|uid, _| is_waiting(uid));
     }
 
-    /// Where each pod that was planned for is expected, by uid.
-    pub fn expected(&self, world: &World, now: Timestamp, settings: &Settings) -> BTreeMap<String, String> {
+    /// Where each pod in need that was planned for is expected, by uid.
+    pub fn expected(
+        &self,
+        world: &World,
+        in_need: &BTreeSet<String>,
+        now: Timestamp,
+        settings: &Settings,
+    ) -> BTreeMap<String, String> {
         let mut expected = BTreeMap::new();
-        for (uid, (place, until)) in &self.0 {
-            if let Some(place) = standing(world, place, *until, now) {
+        for uid in in_need {
+            let nominated = self.0.get(uid).and_then(|(place, until)| standing(world, place, *until, now));
+            // Of several claims the last counts.
+            let mut claims = world.planned_for(uid).rev();
+            let planned = claims.find_map(|claim| {
+                let up = condition(claim, conditions::INITIALIZED).map(|of| of.last_transition_time.0);
+                let until =
+                    up.unwrap_or(now).checked_add(signed(settings.nomination())).unwrap_or(Timestamp::MAX);
+                standing(world, &claim.name_any(), until, now)
+            });
+            if let Some(place) = planned.or(nominated) {
                 expected.insert(uid.clone(), place);
-            }
-        }
-        for claim in world.claims.values() {
-            let up = condition(claim, conditions::INITIALIZED).map(|of| of.last_transition_time.0);
-            let until =
-                up.unwrap_or(now).checked_add(signed(settings.nomination())).unwrap_or(Timestamp::MAX);
-            let mut planned = claims::planned_pods(claim).peekable();
-            if planned.peek().is_some()
-                && let Some(place) = standing(world, &claim.name_any(), until, now)
-            {
-                expected.extend(planned.map(|uid| (uid.to_owned(), place.clone())));
             }
         }
         expected
@@ -145,12 +149,7 @@ pub fn waiting(world: &World, context: &Context) -> Vec<Arc<Pod>> {
 
 /// Pods that will need another place because their node goes.
 pub fn moving(world: &World) -> impl Iterator<Item = &Arc<Pod>> {
-    let going = world.nodes.values().filter(|node| {
-        let claim = world.claim_of(node);
-        node.metadata.deletion_timestamp.is_some()
-            || claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
-    });
-    going.flat_map(|node| world.pods_on(&node.name_any())).filter(|pod| pods::is_reschedulable(pod))
+    world.going().flat_map(|node| world.pods_on(node)).filter(|pod| pods::is_reschedulable(pod))
 }
 
 /// Whether budgets keep a pod where it is for good.

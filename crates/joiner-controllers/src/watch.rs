@@ -63,7 +63,11 @@ async fn follow<K>(api: Api<K>, sender: mpsc::Sender<Seen>, wrap: fn(Event<K>) -
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let mut events = watcher(api, watcher::Config::default()).backoff(Pauses::default()).boxed();
+    let mut events = watcher(api, watcher::Config::default())
+        .backoff(Pauses::default())
+        // Nobody here asks who owns which field, and it is half of an object.
+        .modify(|object| object.meta_mut().managed_fields = None)
+        .boxed();
     while let Some(event) = events.next().await {
         let seen = match event {
             Ok(event) => wrap(event),

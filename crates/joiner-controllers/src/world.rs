@@ -16,6 +16,8 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use kube::runtime::watcher::Event;
 
+use crate::claims;
+
 /// Ends remembered per kind. An answer to a write is never so many deletions late.
 const REMEMBERED: usize = 4096;
 
@@ -206,6 +208,10 @@ macro_rules! kinds {
             nodes_of: BTreeMap<String, BTreeSet<String>>,
             /// Claims by provider id.
             claims_of: BTreeMap<String, BTreeSet<String>>,
+            /// Claims by the pods they were made for.
+            planned_for: BTreeMap<String, BTreeSet<String>>,
+            /// Nodes that go, or whose claim does.
+            going: BTreeSet<String>,
         }
 
         impl World {
@@ -253,6 +259,7 @@ impl World {
         let id = |node: &Arc<Node>| node.spec.as_ref()?.provider_id.clone().filter(|id| !id.is_empty());
         let (old, new) = (change.old.as_ref().and_then(id), change.new.as_ref().and_then(id));
         reindex(&mut self.nodes_of, old, new, &change.key);
+        self.follow_going(&change.key);
     }
 
     /// Keeps the index of claims by provider id.
@@ -261,6 +268,46 @@ impl World {
             |claim: &Arc<NodeClaim>| claim.status.as_ref()?.provider_id.clone().filter(|id| !id.is_empty());
         let (old, new) = (change.old.as_ref().and_then(id), change.new.as_ref().and_then(id));
         reindex(&mut self.claims_of, old, new, &change.key);
+        for claim in change.old.iter().chain(&change.new) {
+            let nodes: Vec<String> = self.nodes_of(claim).into_iter().map(|node| node.name_any()).collect();
+            nodes.iter().for_each(|node| self.follow_going(node));
+        }
+        let planned = |claim: &Option<Arc<NodeClaim>>| -> BTreeSet<String> {
+            claim.iter().flat_map(|claim| claims::planned_pods(claim)).map(str::to_owned).collect()
+        };
+        let (old, new) = (planned(&change.old), planned(&change.new));
+        for uid in old.difference(&new) {
+            reindex(&mut self.planned_for, Some(uid.clone()), None, &change.key);
+        }
+        for uid in new.difference(&old) {
+            reindex(&mut self.planned_for, None, Some(uid.clone()), &change.key);
+        }
+    }
+
+    fn follow_going(&mut self, name: &str) {
+        let going = self.nodes.get(name).is_some_and(|node| {
+            let claim = self.claim_of(node);
+            node.metadata.deletion_timestamp.is_some()
+                || claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
+        });
+        if going {
+            self.going.insert(name.to_owned());
+        } else {
+            self.going.remove(name);
+        }
+    }
+
+    /// Nodes that go, or whose claim does, by name.
+    pub fn going(&self) -> impl Iterator<Item = &str> {
+        self.going.iter().map(String::as_str)
+    }
+
+    /// Claims that were made for a pod, by name.
+    pub fn planned_for<'w>(
+        &'w self,
+        uid: &str,
+    ) -> impl DoubleEndedIterator<Item = &'w Arc<NodeClaim>> + use<'w> {
+        self.planned_for.get(uid).into_iter().flatten().filter_map(|name| self.claims.get(name))
     }
 
     /// Pods on a node.

@@ -17,9 +17,11 @@ use joiner_provider::{
     Unregistered,
 };
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Time};
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
-use kube::{Client, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 use parking_lot::Mutex;
+use serde::Deserialize;
 use tokio::task::AbortHandle;
 
 use crate::Catalogue;
@@ -29,6 +31,33 @@ use crate::launch::{self, PROVIDER_ID_PREFIX};
 const RETRY: Duration = Duration::from_secs(1);
 /// Nodes asked for in one page.
 const PAGE: u32 = 500;
+
+/// Of a list of Nodes, what a list of machines needs: all of them come again and again.
+#[derive(Deserialize)]
+struct Listed {
+    metadata: ListMeta,
+    items: Vec<ListedNode>,
+}
+
+#[derive(Deserialize)]
+struct ListedNode {
+    metadata: ListedMeta,
+    #[serde(default)]
+    spec: ListedSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedMeta {
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+}
+
+#[derive(Deserialize, Default)]
+struct ListedSpec {
+    #[serde(rename = "providerID")]
+    provider_id: Option<String>,
+}
 
 /// A machine whose Node has not appeared yet.
 struct Pending {
@@ -135,16 +164,18 @@ impl KwokProvider {
     async fn list_all(&self) -> Result<Vec<Instance>, Error> {
         let mut found = Vec::new();
         let mut page = ListParams::default().limit(PAGE);
+        let client = self.nodes.clone().into_client();
         loop {
-            let nodes = self.nodes.list(&page).await.map_err(|error| transient(&error))?;
-            for node in &nodes.items {
-                let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref());
-                if let Some(id) = id.filter(|id| id.starts_with(PROVIDER_ID_PREFIX)) {
+            let request = kube::core::Request::new(Node::url_path(&(), None)).list(&page);
+            let request = request.map_err(|error| Error::Transient(error.to_string()))?;
+            let nodes: Listed = client.request(request).await.map_err(|error| transient(&error))?;
+            for ListedNode { metadata, spec } in nodes.items {
+                if let Some(id) = spec.provider_id.filter(|id| id.starts_with(PROVIDER_ID_PREFIX)) {
                     found.push(Instance {
-                        provider_id: id.to_owned(),
                         claim: id.strip_prefix(PROVIDER_ID_PREFIX).map(str::to_owned),
-                        created: node.metadata.creation_timestamp.as_ref().map(|time| time.0),
-                        terminating: node.metadata.deletion_timestamp.is_some(),
+                        provider_id: id,
+                        created: metadata.creation_timestamp.map(|time| time.0),
+                        terminating: metadata.deletion_timestamp.is_some(),
                     });
                 }
             }

@@ -2,15 +2,19 @@
 //!
 //! The loop feeds it the events of all kinds in the order of their versions and hands it to the controllers by reference. Everything in it
 //! is ordered, so that walking through it gives the same sequence every time.
+//!
+//! Objects are parsed when somebody looks inside. Of those that have been looked at, the ones longest in the cache are forgotten again beyond a
+//! number, so that a large cluster takes the room of its texts and not ten times as much.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::event::{Change, Event};
 use crate::object::{Fields, Key, Kind, Object};
 
 /// The watched objects.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Cache {
     objects: BTreeMap<Key, Object>,
     /// Keys by the uid of the managing owner.
@@ -19,8 +23,35 @@ pub struct Cache {
     pods_on: BTreeMap<Arc<str>, BTreeSet<Key>>,
     /// Keys of objects in namespaces that nobody manages, for the kinds that can be adopted.
     orphans: BTreeSet<Key>,
+    /// Objects that were touched last, the latest at the end.
+    warm: VecDeque<Key>,
+    /// How far the hand has come that goes round over all objects.
+    swept: Option<Key>,
+    /// So many objects may stay parsed.
+    room: usize,
     revision: u64,
 }
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            managed: BTreeMap::new(),
+            pods_on: BTreeMap::new(),
+            orphans: BTreeSet::new(),
+            warm: VecDeque::new(),
+            swept: None,
+            room: WARM,
+            revision: 0,
+        }
+    }
+}
+
+/// So many objects may stay parsed, unless told otherwise.
+const WARM: usize = 20_000;
+
+/// With every object that is touched in a large cluster, so many others are looked at whether they are parsed.
+const SWEPT: usize = 4;
 
 /// Kinds whose objects a workload may adopt.
 const ADOPTED: [Kind; 3] = [Kind::Pod, Kind::ReplicaSet, Kind::ControllerRevision];
@@ -96,6 +127,7 @@ impl Cache {
         }
         if change != Change::Deleted {
             self.index(&key, &object);
+            self.touched(&key);
         }
         let change = match (change, &previous) {
             (Change::Deleted, _) => Change::Deleted,
@@ -103,6 +135,33 @@ impl Cache {
             (_, Some(_)) => Change::Modified,
         };
         Some(Event { change, key, object, previous, revision })
+    }
+
+    /// Notes that somebody works on an object. In a large cluster, what was touched long ago makes room.
+    pub(crate) fn touched(&mut self, key: &Key) {
+        if self.objects.len() <= self.room {
+            self.warm.clear();
+            return;
+        }
+        self.warm.push_back(key.clone());
+        if self.warm.len() > self.room
+            && let Some(key) = self.warm.pop_front()
+            && let Some(object) = self.objects.get_mut(&key)
+            && object.is_warm()
+        {
+            *object = object.cold();
+        }
+        // Whoever works on an object looks at others too.
+        for _ in 0..SWEPT {
+            let start = self.swept.take().map_or(Bound::Unbounded, Bound::Excluded);
+            let Some((key, object)) = self.objects.range_mut((start, Bound::Unbounded)).next() else {
+                return;
+            };
+            if object.is_warm() && key.kind == Kind::Pod {
+                *object = object.cold();
+            }
+            self.swept = Some(key.clone());
+        }
     }
 
     fn index(&mut self, key: &Key, object: &Object) {
@@ -150,7 +209,7 @@ mod tests {
             "metadata": {"name": name, "namespace": "a", "ownerReferences": [{"uid": owner, "controller": true}]},
             "spec": {"nodeName": node},
         });
-        (Key::of(Kind::Pod, &object), Arc::new(object))
+        (Key::of(Kind::Pod, &object), Object::from(object))
     }
 
     #[test]
@@ -172,11 +231,41 @@ mod tests {
     }
 
     #[test]
+    fn what_was_touched_long_ago_is_not_kept_parsed() {
+        let clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
+        let server = joiner_apiserver::service::ApiServer::new(clock, &Default::default());
+        let door = server.direct("test");
+        let maps = door.resource("", "configmaps").unwrap();
+        let mut cache = Cache { room: 3, ..Cache::default() };
+        let mut keys = Vec::new();
+        for number in 0..10 {
+            let map =
+                json!({"metadata": {"name": format!("m{number}")}, "data": {"number": number.to_string()}});
+            let stored = door.create(&maps, "default", map).unwrap();
+            let text = stored.object().clone();
+            let object = Object::parsed(text, stored.into_slim().unwrap());
+            let key = Key::of(Kind::ConfigMap, &object);
+            cache.take(Change::Added, key.clone(), object, number);
+            keys.push(key);
+        }
+        let warm = |cache: &Cache| keys.iter().filter(|key| cache.get(key).unwrap().is_warm()).count();
+        assert_eq!(warm(&cache), 6, "the first three came to an empty cache, the last three are fresh");
+        for (number, key) in keys.iter().enumerate() {
+            let object = cache.get(key).unwrap();
+            assert_eq!(object.text(&["data", "number"]), number.to_string());
+            assert!(object.at(&["metadata", "managedFields"]).is_null());
+        }
+        assert_eq!(warm(&cache), 10, "looked at again");
+        keys.iter().for_each(|key| cache.touched(key));
+        assert_eq!(warm(&cache), 0, "nobody has looked since");
+    }
+
+    #[test]
     fn namespaces_do_not_run_into_each_other() {
         let mut cache = Cache::default();
         for namespace in ["a", "a-b", "ab"] {
             let object = json!({"metadata": {"name": "x", "namespace": namespace}});
-            cache.take(Change::Added, Key::of(Kind::Pod, &object), Arc::new(object), 1);
+            cache.take(Change::Added, Key::of(Kind::Pod, &object), Object::from(object), 1);
         }
         assert_eq!(cache.within(Kind::Pod, "a").count(), 1);
         assert_eq!(cache.all(Kind::Pod).count(), 3);

@@ -1,23 +1,31 @@
-//! The door to the API server: the only file that knows how a write becomes a request and how a watch becomes events.
+//! The door to the API server: the only file that knows how a write reaches it and how a watch becomes events.
+//!
+//! Writes and watches go through the server's direct door, without HTTP and without text. The one exception is the subresource
+//! `scale`, which that door does not know.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::select_all;
-use http::{Method, Request, StatusCode};
+use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
-use joiner_apiserver::service::{ApiServer, ResponseBody};
+use joiner_apiserver::direct::{Changes, Direct, Event};
+use joiner_apiserver::resources::Resource;
+use joiner_apiserver::rest::{DeleteOptions, Failure, PatchLanguage, Propagation as ServerPropagation};
+use joiner_apiserver::service::ApiServer;
+use joiner_apiserver::store::{ChangeKind, Stored};
 use serde_json::{Value, json};
 
 use crate::event::Change;
 use crate::object::{Fields, Key, Kind, Object};
-use crate::write::{Note, PatchKind, Write};
+use crate::write::{Note, PatchKind, Propagation, Write};
 
 /// Kinds whose objects nobody reconciles.
 const NOT_WATCHED: [Kind; 3] = [Kind::Event, Kind::Lease, Kind::ConfigMap];
 
-/// A watch is asked to last this long; when it ends it is opened again.
-const WATCH_SECONDS: u32 = 365 * 24 * 3600;
+/// The name under which the door itself reads.
+const READER: &str = "simulated-cluster";
 
 /// The server said no.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +36,17 @@ pub struct Refusal {
     pub reason: String,
     /// The sentence.
     pub message: String,
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        let status = failure.to_value();
+        Self {
+            code: failure.code,
+            reason: status.text(&["reason"]).to_owned(),
+            message: status.text(&["message"]).to_owned(),
+        }
+    }
 }
 
 /// A change as a watch tells it.
@@ -42,142 +61,171 @@ pub(crate) struct Told {
 /// The server, and a watch of every kind.
 pub(crate) struct Door {
     server: ApiServer,
+    /// One client for each name under which something is written.
+    clients: BTreeMap<String, Direct>,
+    resources: BTreeMap<Kind, Arc<Resource>>,
     watches: Vec<Watch>,
+    /// What was written since the last look, by version: these need not be parsed again.
+    written: BTreeMap<u64, Value>,
 }
 
 struct Watch {
     kind: Kind,
-    /// Nothing until it is opened, and when the server has ended it.
-    body: Option<ResponseBody>,
-    seen: u64,
-    waiting: Vec<Told>,
+    resource: Arc<Resource>,
+    /// Nothing until it is opened, and when it has fallen behind.
+    changes: Option<Changes>,
+    waiting: Vec<Event>,
 }
 
 impl Door {
     pub fn new(server: ApiServer) -> Self {
-        let kinds = Kind::ALL.iter().copied().filter(|kind| !NOT_WATCHED.contains(kind));
-        let watches = kinds.map(|kind| Watch { kind, body: None, seen: 0, waiting: Vec::new() }).collect();
-        Self { server, watches }
+        let reader = server.direct(READER);
+        let found = |kind: &Kind| Some((*kind, reader.resource(kind.group(), kind.plural()).ok()?));
+        let resources: BTreeMap<Kind, Arc<Resource>> = Kind::ALL.iter().filter_map(found).collect();
+        let watched = resources.iter().filter(|(kind, _)| !NOT_WATCHED.contains(kind));
+        let watches = watched
+            .map(|(kind, resource)| Watch {
+                kind: *kind,
+                resource: resource.clone(),
+                changes: None,
+                waiting: Vec::new(),
+            })
+            .collect();
+        Self { server, clients: BTreeMap::new(), resources, watches, written: BTreeMap::new() }
     }
 
     pub fn server(&self) -> &ApiServer {
         &self.server
     }
 
+    /// Waits until what was written can be seen: where objects are kept in a folder, that is when they are there.
+    pub async fn saved(&self) {
+        // Whoever asks for it is told why a disk takes nothing more; the cluster lives on without what was lost.
+        let _ = self.server.saved().await;
+    }
+
     /// All changes that have not been told yet, in the order in which the server made them.
-    pub async fn drain(&mut self) -> Vec<Told> {
+    pub fn drain(&mut self) -> Vec<Told> {
         let mut told = Vec::new();
         for watch in &mut self.watches {
-            watch.open(&self.server).await;
-            // The runtime makes a task pause after some turns; here everything that is there must come out.
-            while let Some(frame) = tokio::task::unconstrained(watch.frame()).now_or_never() {
-                match frame {
-                    Some(bytes) => watch.read(&bytes),
-                    None => watch.open(&self.server).await,
-                }
+            watch.look(&self.server);
+            for event in watch.waiting.drain(..) {
+                let text = event.object.object().clone();
+                let change = match event.kind {
+                    ChangeKind::Added => Change::Added,
+                    ChangeKind::Modified => Change::Modified,
+                    ChangeKind::Deleted => Change::Deleted,
+                };
+                let object = match self.written.remove(&event.revision) {
+                    Some(value) => Object::parsed(text, value),
+                    None => Object::kept(text),
+                };
+                let key = Key::stored(watch.kind, &event.key);
+                told.push(Told { change, key, object, revision: event.revision });
             }
-            told.append(&mut watch.waiting);
         }
+        self.written.clear();
         told.sort_by_key(|told| told.revision);
         told
     }
 
     /// Waits until there is something to drain.
     pub async fn changed(&mut self) {
-        let frames = self.watches.iter_mut().filter(|watch| watch.body.is_some()).map(|watch| {
-            async move {
-                match watch.frame().await {
-                    Some(bytes) => watch.read(&bytes),
-                    None => watch.body = None,
-                }
-            }
-            .boxed_local()
-        });
-        let frames: Vec<_> = frames.collect();
-        if frames.is_empty() {
-            return;
+        let waiting: Vec<_> = self
+            .watches
+            .iter_mut()
+            .filter(|watch| watch.changes.is_some())
+            .map(|watch| watch.next().boxed_local())
+            .collect();
+        if !waiting.is_empty() {
+            select_all(waiting).await;
         }
-        select_all(frames).await;
     }
 
     /// Makes one change.
-    pub async fn apply(&self, manager: &str, write: &Write) -> Result<(), Refusal> {
-        match write {
+    pub async fn apply(&mut self, manager: &str, write: &Write) -> Result<(), Refusal> {
+        if let Write::Patch { key, subresource: Some("scale"), patch, .. } = write {
+            return self.scale(manager, key, patch).await;
+        }
+        if !self.clients.contains_key(manager) {
+            self.clients.insert(manager.to_owned(), self.server.direct(manager).forgiving());
+        }
+        let Some(client) = self.clients.get(manager) else { return Ok(()) };
+        let resource = |kind: Kind| {
+            self.resources.get(&kind).ok_or_else(|| Refusal {
+                code: 404,
+                reason: "NotFound".to_owned(),
+                message: format!("the server does not know the kind `{}`", kind.name()),
+            })
+        };
+        let stored = match write {
             Write::Create { kind, namespace, object } => {
-                let mut object = object.clone();
-                object["apiVersion"] = kind.api_version().into();
-                object["kind"] = kind.name().into();
-                self.send(manager, Method::POST, &collection(*kind, namespace), "", Some(&object)).await
+                let stored = client.create(resource(*kind)?, namespace, object.clone())?;
+                (!NOT_WATCHED.contains(kind)).then_some(stored)
             }
-            Write::Update { key, object } => {
-                self.send(manager, Method::PUT, &path(key), "", Some(object)).await
-            }
+            Write::Update { key, object } => Some(client.update(resource(key.kind)?, object.clone())?),
             Write::UpdateStatus { key, object } => {
-                let path = format!("{}/status", path(key));
-                self.send(manager, Method::PUT, &path, "", Some(object)).await
+                Some(client.update_status(resource(key.kind)?, object.clone())?)
             }
             Write::Patch { key, subresource, how, patch } => {
-                let mut path = path(key);
-                if let Some(subresource) = subresource {
-                    path = format!("{path}/{subresource}");
-                }
-                let content = match how {
-                    PatchKind::Merge => "application/merge-patch+json",
-                    PatchKind::Strategic => "application/strategic-merge-patch+json",
+                let language = match how {
+                    PatchKind::Merge => PatchLanguage::Merge,
+                    PatchKind::Strategic => PatchLanguage::Strategic,
                 };
-                self.send(manager, Method::PATCH, &path, content, Some(patch)).await
+                let place = (&*key.namespace, &*key.name);
+                let part = subresource.unwrap_or_default();
+                let stored = client.patch(resource(key.kind)?, place, part, language, patch.clone())?;
+                (!NOT_WATCHED.contains(&key.kind)).then_some(stored)
             }
             Write::Delete { key, uid, grace, propagation } => {
-                let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
-                if let Some(uid) = uid {
-                    options["preconditions"] = json!({"uid": uid});
-                }
-                if let Some(grace) = grace {
-                    options["gracePeriodSeconds"] = (*grace).into();
-                }
-                if let Some(propagation) = propagation {
-                    options["propagationPolicy"] = propagation.name().into();
-                }
-                self.send(manager, Method::DELETE, &path(key), "", Some(&options)).await
+                let propagation = propagation.map(|propagation| match propagation {
+                    Propagation::Background => ServerPropagation::Background,
+                    Propagation::Foreground => ServerPropagation::Foreground,
+                    Propagation::Orphan => ServerPropagation::Orphan,
+                });
+                let options = DeleteOptions {
+                    grace: *grace,
+                    propagation,
+                    uid: uid.clone(),
+                    ..DeleteOptions::default()
+                };
+                client.delete(resource(key.kind)?, &key.namespace, &key.name, &options)?;
+                None
             }
             Write::Bind { pod, uid, node } => {
-                let binding = json!({
-                    "apiVersion": "v1", "kind": "Binding", "metadata": {"name": *pod.name, "uid": uid},
-                    "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-                });
-                let path = format!("{}/binding", path(pod));
-                self.send(manager, Method::POST, &path, "", Some(&binding)).await
+                client.bind_exactly(&pod.namespace, &pod.name, uid, node)?;
+                None
             }
             Write::Evict { pod } => {
-                let eviction = json!({
-                    "apiVersion": "policy/v1", "kind": "Eviction",
-                    "metadata": {"name": *pod.name, "namespace": *pod.namespace},
-                });
-                let path = format!("{}/eviction", path(pod));
-                self.send(manager, Method::POST, &path, "", Some(&eviction)).await
+                client.evict(&pod.namespace, &pod.name, &DeleteOptions::default())?;
+                None
             }
             // The loop's recorder turns these into creations and patches.
-            Write::Event(_) => Ok(()),
+            Write::Event(_) => None,
+        };
+        if let Some(stored) = stored {
+            self.remember(stored);
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, stored: Stored) {
+        let revision = stored.object().revision();
+        if let Some(value) = stored.into_slim() {
+            self.written.insert(revision, value);
         }
     }
 
-    async fn send(
-        &self,
-        manager: &str,
-        method: Method,
-        path: &str,
-        content: &str,
-        body: Option<&Value>,
-    ) -> Result<(), Refusal> {
-        let options = if method == Method::DELETE { "" } else { "fieldManager=" };
-        let manager_option = if options.is_empty() { "" } else { manager };
+    async fn scale(&self, manager: &str, key: &Key, patch: &Value) -> Result<(), Refusal> {
+        let (group, version, plural) = (key.kind.group(), key.kind.version(), key.kind.plural());
+        let path =
+            format!("/apis/{group}/{version}/namespaces/{}/{plural}/{}/scale", key.namespace, key.name);
         let request = Request::builder()
-            .method(method)
-            .uri(format!("{path}?{options}{manager_option}"))
-            .header("content-type", if content.is_empty() { "application/json" } else { content })
-            .header("user-agent", manager);
-        let body = body.map(Value::to_string).unwrap_or_default();
-        let request = request.body(Full::<bytes::Bytes>::from(body)).map_err(|error| Refusal {
+            .method(Method::PATCH)
+            .uri(format!("{path}?fieldManager={manager}"))
+            .header("content-type", "application/merge-patch+json")
+            .body(Full::<bytes::Bytes>::from(patch.to_string()));
+        let request = request.map_err(|error| Refusal {
             code: 400,
             reason: "BadRequest".to_owned(),
             message: error.to_string(),
@@ -187,85 +235,57 @@ impl Door {
         if status.is_success() {
             return Ok(());
         }
-        Err(refusal(status, answer.into_body()).await)
-    }
-}
-
-async fn refusal(status: StatusCode, body: ResponseBody) -> Refusal {
-    let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    Refusal {
-        code: status.as_u16(),
-        reason: document.text(&["reason"]).to_owned(),
-        message: match document.text(&["message"]) {
-            "" => String::from_utf8_lossy(&bytes).into_owned(),
-            message => message.to_owned(),
-        },
+        let bytes = answer.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        Err(Refusal {
+            code: status.as_u16(),
+            reason: document.text(&["reason"]).to_owned(),
+            message: document.text(&["message"]).to_owned(),
+        })
     }
 }
 
 impl Watch {
-    async fn open(&mut self, server: &ApiServer) {
-        if self.body.is_some() {
-            return;
-        }
-        let path = collection(self.kind, "");
-        let from = format!("{path}?watch=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={}", self.seen);
-        let Ok(request) = Request::builder().uri(from).body(Full::<bytes::Bytes>::default()) else { return };
-        let answer = server.answer(request).await;
-        if answer.status().is_success() {
-            self.body = Some(answer.into_body());
-        }
-    }
-
-    /// The next piece, nothing when the server has ended the watch.
-    async fn frame(&mut self) -> Option<bytes::Bytes> {
-        let body = self.body.as_mut()?;
-        match body.frame().await {
-            Some(Ok(frame)) => frame.into_data().ok(),
-            None => {
-                self.body = None;
-                None
+    /// Takes what has changed since the last look; the first time, what there is.
+    fn look(&mut self, server: &ApiServer) {
+        loop {
+            let Some(changes) = &mut self.changes else {
+                self.open(server);
+                if self.changes.is_none() {
+                    return;
+                }
+                continue;
+            };
+            if !changes.has_moved() {
+                return;
+            }
+            match changes.take() {
+                Ok(events) => self.waiting.extend(events),
+                // The history has moved past this watch: begin anew with the present state.
+                Err(_) => self.changes = None,
             }
         }
     }
 
-    fn read(&mut self, bytes: &[u8]) {
-        for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let Ok(mut event) = serde_json::from_slice::<Value>(line) else { continue };
-            let change = match event.text(&["type"]) {
-                "ADDED" => Change::Added,
-                "MODIFIED" => Change::Modified,
-                "DELETED" => Change::Deleted,
-                _ => {
-                    // The history has moved past this watch: begin anew with the present state.
-                    self.body = None;
-                    self.seen = 0;
-                    return;
-                }
-            };
-            let object = event["object"].take();
-            let revision = object.text(&["metadata", "resourceVersion"]).parse().unwrap_or(0);
-            self.seen = self.seen.max(revision);
-            let key = Key::of(self.kind, &object);
-            self.waiting.push(Told { change, key, object: Arc::new(object), revision });
+    /// Begins with the present state.
+    fn open(&mut self, server: &ApiServer) {
+        let client = server.direct(READER);
+        let (objects, revision) = client.present(&self.resource);
+        let present = objects.into_iter().map(|(key, object)| {
+            let revision = object.object().revision();
+            Event { kind: ChangeKind::Added, key, object, revision }
+        });
+        self.waiting.extend(present);
+        self.changes = client.watch(&self.resource, revision).ok();
+    }
+
+    async fn next(&mut self) {
+        let Some(changes) = &mut self.changes else { return };
+        match changes.next().await {
+            Ok(events) => self.waiting.extend(events),
+            Err(_) => self.changes = None,
         }
     }
-}
-
-fn collection(kind: Kind, namespace: &str) -> String {
-    let root = match kind.group() {
-        "" => format!("/api/{}", kind.version()),
-        group => format!("/apis/{group}/{}", kind.version()),
-    };
-    match namespace {
-        "" => format!("{root}/{}", kind.plural()),
-        namespace => format!("{root}/namespaces/{namespace}/{}", kind.plural()),
-    }
-}
-
-fn path(key: &Key) -> String {
-    format!("{}/{}", collection(key.kind, &key.namespace), key.name)
 }
 
 /// The object that keeps a note.

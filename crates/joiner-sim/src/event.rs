@@ -29,6 +29,11 @@ pub struct Event {
 }
 
 impl Event {
+    /// The same with objects that are not parsed.
+    pub(crate) fn cold(self) -> Self {
+        Self { object: self.object.cold(), previous: self.previous.map(|object| object.cold()), ..self }
+    }
+
     /// The object as it is now, nothing when it is gone.
     pub fn present(&self) -> Option<&Object> {
         (self.change != Change::Deleted).then_some(&self.object)

@@ -2,7 +2,7 @@
 //!
 //! Nobody writes heartbeats (see [`crate::kubelet`]); a node counts as silent while its annotation says that its kubelet has stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -47,6 +47,8 @@ const TAINTS: [(&str, &str, &str); 6] = [
 pub struct NodeLifecycle {
     /// Since when nodes have been silent.
     silent: BTreeMap<Key, Timestamp>,
+    /// Nodes that are not ready.
+    ill: BTreeSet<Key>,
     /// From when on the next node of a zone may lose its pods.
     next_eviction: BTreeMap<String, Timestamp>,
 }
@@ -64,12 +66,15 @@ impl Controller for NodeLifecycle {
                 } else {
                     keys.push(event.key.clone());
                 }
+                match event.present().and_then(|node| trouble(node)) {
+                    Some(_) => self.ill.insert(event.key.clone()),
+                    None => self.ill.remove(&event.key),
+                };
                 // Whether pods are driven away depends on how the other nodes of the cluster are.
                 let health = |node: &Object| node.condition_is_true("Ready");
                 let before = event.previous.as_ref().map(health);
                 if before != event.present().map(health) && before.is_some() {
-                    let ill = cache.all(Kind::Node).filter(|(_, node)| trouble(node).is_some());
-                    keys.extend(ill.map(|(key, _)| key.clone()).filter(|key| *key != event.key));
+                    keys.extend(self.ill.iter().filter(|key| **key != event.key).cloned());
                 }
             }
             // A pod that comes to a lost node is not ready there.

@@ -1,14 +1,98 @@
-//! Objects of the cluster as the controllers see them: parsed JSON that is shared and never changed in place, the kinds that
+//! Objects of the cluster as the controllers see them: JSON that is shared and never changed in place, the kinds that
 //! are watched, and short ways to the fields that everybody reads.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
+use joiner_apiserver::{selector, store};
 use serde_json::{Map, Value};
 
-/// One state of an object. A change makes a new one.
-pub type Object = Arc<Value>;
+/// One state of an object, without the record of who owns its fields. A change makes a new one.
+///
+/// It reads as a [`Value`] and is parsed when somebody looks inside for the first time: parsed it takes ten times the memory of the text,
+/// which the server keeps anyway.
+#[derive(Clone)]
+pub struct Object(Arc<State>);
+
+struct State {
+    value: OnceLock<Value>,
+    /// Nothing for an object that did not come from a server.
+    text: Option<Arc<store::Object>>,
+}
+
+impl Object {
+    /// A state that the server keeps.
+    pub fn kept(text: Arc<store::Object>) -> Self {
+        Self(Arc::new(State { value: OnceLock::new(), text: Some(text) }))
+    }
+
+    /// The same for one that is parsed already.
+    pub fn parsed(text: Arc<store::Object>, value: Value) -> Self {
+        Self(Arc::new(State { value: OnceLock::from(value), text: Some(text) }))
+    }
+
+    /// Whether somebody has looked inside, and the server could tell again what is there.
+    pub(crate) fn is_warm(&self) -> bool {
+        self.0.text.is_some() && self.0.value.get().is_some()
+    }
+
+    /// The same state, not parsed, if the server keeps it.
+    pub(crate) fn cold(&self) -> Self {
+        match &self.0.text {
+            Some(text) => Self::kept(text.clone()),
+            None => self.clone(),
+        }
+    }
+}
+
+impl From<Value> for Object {
+    fn from(value: Value) -> Self {
+        Self(Arc::new(State { value: OnceLock::from(value), text: None }))
+    }
+}
+
+impl Deref for Object {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        let State { value, text } = &*self.0;
+        value.get_or_init(|| text.as_ref().map(|text| text.parse_slim()).unwrap_or_default())
+    }
+}
+
+impl selector::Selectable for Object {
+    fn label(&self, key: &str) -> Option<&str> {
+        match &self.0.text {
+            Some(text) => text.label(key),
+            None => selector::Selectable::label(&**self, key),
+        }
+    }
+
+    fn field(&self, path: &str) -> Cow<'_, str> {
+        selector::Selectable::field(&**self, path)
+    }
+}
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || **self == **other
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, out)
+    }
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&**self, out)
+    }
+}
 
 /// Declares the kinds with their names in the API, so that the facts stand in one table.
 macro_rules! kinds {
@@ -114,6 +198,12 @@ impl Key {
     /// Names an object.
     pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
         Self { kind, namespace: namespace.into(), name: name.into() }
+    }
+
+    /// The key of an object that the server keeps under `namespace/name`, or under its name alone.
+    pub fn stored(kind: Kind, key: &str) -> Self {
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        Self::new(kind, namespace, name)
     }
 
     /// The key of an object of this kind.

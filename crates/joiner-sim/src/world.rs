@@ -27,6 +27,9 @@ const RECORDER: &str = "event-recorder";
 /// After so many pieces of work the loop lets others run: requests from outside must not wait for the end of a long day.
 const WORK_WITHOUT_PAUSE: usize = 64;
 
+/// More events than this at a time come when a large cluster is loaded.
+const AT_ONCE: usize = 10_000;
+
 /// The first wait after a refusal, and the longest.
 const FIRST_BACKOFF: SignedDuration = SignedDuration::from_millis(5);
 const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_secs(1000);
@@ -251,6 +254,7 @@ impl World {
         let controller = &mut self.controllers[owner];
         let name = controller.name();
         let outcome = controller.reconcile(&key, &self.cache, now);
+        self.cache.touched(&key);
         if let Some(time) = outcome.again_at {
             self.queue.add(owner, key.clone(), time.max(now));
         }
@@ -324,11 +328,13 @@ impl World {
     async fn take_in(&mut self) {
         let now = self.clock.now();
         let mut keys = Vec::new();
-        let told = self.door.drain().await;
+        self.door.saved().await;
+        let told = self.door.drain();
         if !told.is_empty() {
             // What follows from an event comes after it, also where nobody had anything to do for hours.
             self.moment = self.moment.max(now);
         }
+        let many = told.len() > AT_ONCE;
         for told in told {
             let Some(event) = self.cache.take(told.change, told.key, told.object, told.revision) else {
                 continue;
@@ -343,6 +349,8 @@ impl World {
                     self.queue.add(owner, key, time);
                 }
             }
+            // Participants may keep events for a while: of very many, not in their parsed form.
+            let event = if many { event.cold() } else { event };
             for seat in &mut self.participants {
                 seat.participant.observe(&event);
                 seat.resting = false;

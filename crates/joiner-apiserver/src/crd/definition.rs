@@ -1,8 +1,20 @@
 //! A custom resource definition: the kind it makes known and the schemas of its versions.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::{Cause, Structural};
+
+/// Definitions read last, by the hash of what they say. One is read when it is checked and again when it is put to use, by every
+/// server of a process, and reading it means compiling its rules.
+static LATEST: Mutex<VecDeque<(u128, Arc<Definition>)>> = Mutex::new(VecDeque::new());
+
+/// So many are remembered.
+const REMEMBERED: usize = 32;
 
 /// A definition that can be served.
 #[derive(Debug)]
@@ -35,6 +47,25 @@ pub struct Version {
 }
 
 impl Definition {
+    /// Reads a definition, or finds it among those read before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Definition::parse`].
+    pub fn read(definition: &Value) -> Result<Arc<Definition>, Vec<Cause>> {
+        let hash = xxh3_128(said(definition).as_bytes());
+        if let Some((_, known)) = LATEST.lock().iter().find(|(known, _)| *known == hash) {
+            return Ok(known.clone());
+        }
+        let read = Arc::new(Self::parse(definition)?);
+        let mut latest = LATEST.lock();
+        if latest.len() == REMEMBERED {
+            latest.pop_front();
+        }
+        latest.push_back((hash, read.clone()));
+        Ok(read)
+    }
+
     /// Reads a definition.
     ///
     /// # Errors
@@ -110,6 +141,24 @@ impl Definition {
     pub fn version(&self, name: &str) -> Option<&Structural> {
         self.versions.iter().find(|version| version.name == name).map(|version| &version.structural)
     }
+}
+
+/// Everything that reading a definition depends on.
+fn said(definition: &Value) -> String {
+    let at = |pointer: &str| definition.pointer(pointer).unwrap_or(&Value::Null);
+    let mut text = String::new();
+    for pointer in ["/metadata/name", "/spec/group", "/spec/names/plural", "/spec/names/kind", "/spec/scope"]
+    {
+        text.push_str(&format!("{}\n", at(pointer)));
+    }
+    for version in at("/spec/versions").as_array().into_iter().flatten() {
+        let flag = |name: &str| version.get(name) == Some(&Value::Bool(true));
+        let status = version.pointer("/subresources/status").is_some();
+        let (name, schema) = (version.get("name"), version.get("schema"));
+        text.push_str(&format!("{name:?} {} {} {status} ", flag("served"), flag("storage")));
+        text.push_str(&schema.unwrap_or(&Value::Null).to_string());
+    }
+    text
 }
 
 /// Whether all versions say the same about a subject.

@@ -42,7 +42,8 @@ impl Rules {
                 properties.insert("metadata".to_owned(), json!({"type": "object", "properties": meta}));
             }
         }
-        report_faults(&with_rules(&own, rules.clone()), rules, path, causes);
+        let compiled = with_rules(&own, rules.clone());
+        report_faults(&compiled, rules, path, causes);
         let (optional, plain): (Vec<Value>, Vec<Value>) =
             rules.iter().cloned().partition(|rule| rule.get("optionalOldSelf") == Some(&Value::Bool(true)));
         let spelled = |old: &str| {
@@ -53,7 +54,7 @@ impl Rules {
         Some(Rules {
             with_old: spelled("optional.of(oldSelf)"),
             without_old: spelled("optional.none()"),
-            compiled: with_rules(&own, plain),
+            compiled: if optional.is_empty() { compiled } else { with_rules(&own, plain) },
             kind,
         })
     }

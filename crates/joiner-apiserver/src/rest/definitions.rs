@@ -344,8 +344,7 @@ pub(crate) fn refresh(core: &Core, session: &Session<'_>, definitions: &Resource
             continue;
         }
         // Only definitions that can be read were stored.
-        let Ok(parsed) = Definition::parse(&definition) else { continue };
-        let parsed = Arc::new(parsed);
+        let Ok(parsed) = Definition::read(&definition) else { continue };
         for version in definition["spec"]["versions"].as_array().into_iter().flatten() {
             if version["served"] == true {
                 all.add(Arc::new(resource_of(&definition, version, &parsed)));

@@ -16,6 +16,7 @@ mod journal;
 mod object;
 mod owners;
 mod seal;
+mod slim;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

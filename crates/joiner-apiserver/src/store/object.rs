@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::ResourceName;
+use super::{ResourceName, slim};
 
 /// Resources of which there are few and which nearly every write looks into; these stay parsed.
 const OFTEN_READ: [(&str, &str); 6] = [
@@ -145,6 +145,11 @@ impl Object {
     fn parse(&self) -> Value {
         // The text was written here from a value.
         serde_json::from_slice(&self.text).unwrap_or_default()
+    }
+
+    /// The object, parsed anew, without `metadata.managedFields`.
+    pub fn parse_slim(&self) -> Value {
+        slim::read(&self.text)
     }
 
     /// The resource version.
@@ -280,6 +285,13 @@ impl Stored {
             Some(value) => Value::clone(value),
             None => self.object.parse(),
         }
+    }
+
+    /// The object without `metadata.managedFields`, if this handle has it parsed and nobody else does.
+    pub fn into_slim(mut self) -> Option<Value> {
+        let mut value = Arc::into_inner(self.value.take()?)?;
+        slim::strip(&mut value);
+        Some(value)
     }
 
     /// The object, parsed, without a copy where there is one already.

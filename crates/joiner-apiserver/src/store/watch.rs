@@ -25,11 +25,19 @@ pub struct Watch {
     resource: ResourceName,
     seen: u64,
     moved: signal::Receiver<u64>,
+    /// Whether the last look may have left something behind.
+    full: bool,
 }
 
 impl Watch {
     pub(super) fn new(store: Store, resource: ResourceName, seen: u64, moved: signal::Receiver<u64>) -> Self {
-        Self { store, resource, seen, moved }
+        Self { store, resource, seen, moved, full: true }
+    }
+
+    /// Whether something may have changed since the last look.
+    pub fn has_moved(&self) -> bool {
+        // Nobody can end a resource; were it ended, the next look would say so.
+        self.full || self.moved.has_changed().unwrap_or(true)
     }
 
     /// The changes not yet taken, without waiting.
@@ -40,8 +48,9 @@ impl Watch {
         self.moved.mark_unchanged();
         let session = self.store.open();
         let changes = session.changes_after(&self.resource, self.seen, BATCH)?;
+        self.full = changes.len() == BATCH;
         self.seen = match changes.last() {
-            Some(last) if changes.len() == BATCH => last.revision,
+            Some(last) if self.full => last.revision,
             _ => session.inner.visible().max(self.seen),
         };
         Ok(WatchBatch { changes, seen: self.seen })

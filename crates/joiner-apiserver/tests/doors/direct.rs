@@ -138,7 +138,8 @@ async fn refusals_are_those_of_requests() {
     assert_eq!(door.resource("", "nopes").unwrap_err().code, 404);
     let created = door.create(&pods, "default", pod("p")).unwrap().into_value();
     assert_eq!(door.create(&pods, "default", pod("p")).unwrap_err().code, 409);
-    door.bind("default", "p", "n").unwrap();
+    assert_eq!(door.bind_exactly("default", "p", "another", "n").unwrap_err().code, 409);
+    door.bind_exactly("default", "p", created["metadata"]["uid"].as_str().unwrap(), "n").unwrap();
     assert_eq!(door.bind("default", "p", "n").unwrap_err().code, 409);
     assert_eq!(door.update(&pods, created).unwrap_err().code, 409, "the version is an older one");
     let maps = door.resource("", "configmaps").unwrap();
@@ -165,12 +166,20 @@ async fn lists_and_watches_go_together() {
         door.create(&maps, "default", json!({"metadata": {"name": name, "labels": {"app": app}}})).unwrap();
     }
     assert_eq!(labelled(&door, ""), ["a", "b", "c"]);
+    let (present, revision) = door.present(&maps);
+    let keys: Vec<&str> = present.iter().map(|(key, _)| &**key).collect();
+    assert_eq!(keys, ["default/a", "default/b", "default/c"]);
+    assert_eq!(present[2].1.object().revision(), revision);
     assert_eq!(labelled(&door, "app=x"), ["a", "b"]);
     let (_, from) = door.list(&maps, None, &LabelSelector::default());
     let mut watch = door.watch(&maps, from).unwrap();
     assert!(watch.take().unwrap().is_empty());
+    assert!(!watch.has_moved());
 
-    door.create(&maps, "default", json!({"metadata": {"name": "d"}, "data": {"n": "1"}})).unwrap();
+    let odd = json!({"metadata": {"name": "d"}, "data": {"n": "1"}, "nope": 1});
+    assert_eq!(door.create(&maps, "default", odd.clone()).unwrap_err().code, 400);
+    let made = door.clone().forgiving().create(&maps, "default", odd).unwrap();
+    assert!(made.get("nope").is_none() && watch.has_moved());
     let mut map = door.get(&maps, "default", "d").unwrap().into_value();
     map["data"]["n"] = "2".into();
     door.update(&maps, map).unwrap();

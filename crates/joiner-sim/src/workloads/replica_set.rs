@@ -266,7 +266,7 @@ mod tests {
                         "containerStatuses": [{"restartCount": number % 5}],
                     },
                 });
-                (Key::new(Kind::Pod, "shop", &name), Object::new(pod))
+                (Key::new(Kind::Pod, "shop", &name), Object::from(pod))
             })
             .collect();
         let ranked: Vec<Ranked<'_>> =

@@ -139,7 +139,7 @@ impl Bed {
         for kind in kinds.iter().copied() {
             let list = self.server.must("GET", &collection(kind, ""), None).await?;
             for object in list.items(&["items"]) {
-                present.insert(Key::of(kind, object), Arc::new(object.clone()));
+                present.insert(Key::of(kind, object), Object::from(object.clone()));
             }
         }
         self.show(present);
@@ -190,7 +190,7 @@ impl Bed {
     /// What the scheduler would do with a new pod that nobody has looked at yet. Nothing is written.
     pub fn ask(&mut self, key: &Key, pod: Value) -> Option<Verdict> {
         let mut present = self.known.clone();
-        present.insert(key.clone(), Arc::new(pod));
+        present.insert(key.clone(), Object::from(pod));
         self.show(present);
         for _ in 0..20 {
             let writes = self.scheduler.step(now());

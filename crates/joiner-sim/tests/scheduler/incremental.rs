@@ -1,7 +1,6 @@
 //! A scheduler that has lived through a lot answers as one that sees the same cluster for the first time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use joiner_sim::object::{Fields, Key, Kind, Object};
 use joiner_sim::scheduler::Verdict;
@@ -45,7 +44,7 @@ fn filled(mut object: Value, revision: &mut u64) -> Object {
             object["spec"]["preemptionPolicy"] = json!(policy);
         }
     }
-    Arc::new(object)
+    Object::from(object)
 }
 
 #[test]

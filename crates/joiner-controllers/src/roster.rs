@@ -1,0 +1,183 @@
+//! What the screen and the removal of empty nodes ask of every machine, kept machine by machine: a change costs the look at one, not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use joiner_api::NodeClaim;
+use joiner_api::names::{self, NODEPOOL_LABEL, conditions};
+use joiner_api::nodepool::NodeClassReference;
+use joiner_provider::Provider;
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+
+use crate::emptiness;
+use crate::engine::price;
+use crate::lifecycle::is_true;
+use crate::pods;
+use crate::provision;
+use crate::world::World;
+
+/// All machines.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    rows: BTreeMap<String, Row>,
+    /// Claims that are to be looked at again.
+    stale: BTreeSet<String>,
+    /// Claims whose nodes may be empty.
+    idle: BTreeSet<String>,
+    /// Claims whose nodes keep pods away because they were to go.
+    marked: BTreeSet<String>,
+    pools: BTreeMap<String, Count>,
+    /// Generations of the types that prices come from.
+    generations: BTreeMap<NodeClassReference, u64>,
+    totals: Totals,
+}
+
+/// The machines of a pool that count for its budgets.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Count {
+    /// With a node that was ready for pods once.
+    pub standing: u64,
+    /// Of those, going or not ready.
+    pub used: u64,
+}
+
+/// All machines in a few numbers.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(crate) struct Totals {
+    pub nodes: usize,
+    pub starting: usize,
+    pub leaving: usize,
+    pub dollars_per_hour: f64,
+}
+
+#[derive(Debug)]
+struct Row {
+    /// Nothing for machines of others.
+    phase: Option<Phase>,
+    price: f64,
+    /// The pool, if the machine has exactly one node.
+    pool: Option<String>,
+    standing: bool,
+    used: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Starting,
+    Up,
+    Leaving,
+}
+
+impl Roster {
+    /// Something about a claim, its node or the node's pods has changed.
+    pub(crate) fn touch(&mut self, claim: String) {
+        self.stale.insert(claim);
+    }
+
+    /// Looks at all machines that have changed.
+    pub(crate) fn refresh(&mut self, world: &World, provider: &dyn Provider) {
+        let classes = self.generations.iter_mut();
+        let dearer: Vec<bool> = classes
+            .map(|(class, known)| std::mem::replace(known, provider.types(class).generation) != *known)
+            .collect();
+        if dearer.contains(&true) {
+            self.stale.extend(self.rows.keys().cloned());
+        }
+        if self.stale.is_empty() {
+            return;
+        }
+        for name in std::mem::take(&mut self.stale) {
+            self.forget(&name);
+            if let Some(claim) = world.claims.get(&name) {
+                self.enter(name, claim, world, provider);
+            }
+        }
+        self.totals = Totals::default();
+        for row in self.rows.values() {
+            match row.phase {
+                None => continue,
+                Some(Phase::Starting) => self.totals.starting += 1,
+                Some(Phase::Up) => self.totals.nodes += 1,
+                Some(Phase::Leaving) => self.totals.leaving += 1,
+            }
+            self.totals.dollars_per_hour += row.price;
+        }
+    }
+
+    fn forget(&mut self, name: &str) {
+        let Some(row) = self.rows.remove(name) else { return };
+        self.idle.remove(name);
+        self.marked.remove(name);
+        if let Some(count) = row.pool.and_then(|pool| self.pools.get_mut(&pool)) {
+            count.standing -= u64::from(row.standing);
+            count.used -= u64::from(row.used);
+        }
+    }
+
+    fn enter(&mut self, name: String, claim: &NodeClaim, world: &World, provider: &dyn Provider) {
+        let class = &claim.spec.node_class_ref;
+        let ours = provision::is_served(provider, class);
+        if ours && !self.generations.contains_key(class) {
+            self.generations.insert(class.clone(), provider.types(class).generation);
+        }
+        let going = claim.metadata.deletion_timestamp.is_some();
+        let phase = match (going, is_true(claim, conditions::INITIALIZED)) {
+            (true, _) => Phase::Leaving,
+            (false, true) => Phase::Up,
+            (false, false) => Phase::Starting,
+        };
+        let mut row = Row {
+            phase: ours.then_some(phase),
+            price: if ours { price(provider, claim) } else { 0.0 },
+            pool: None,
+            standing: false,
+            used: false,
+        };
+        if let ([node], Some(pool)) = (&world.nodes_of(claim)[..], claim.labels().get(NODEPOOL_LABEL)) {
+            row.pool = Some(pool.clone());
+            row.standing =
+                emptiness::is_initialised(node) && !is_true(claim, conditions::INSTANCE_TERMINATING);
+            let deleting = going || node.metadata.deletion_timestamp.is_some();
+            row.used = row.standing && (deleting || !emptiness::is_ready(node));
+            let count = self.pools.entry(pool.clone()).or_default();
+            count.standing += u64::from(row.standing);
+            count.used += u64::from(row.used);
+            if may_be_empty(claim, node, world) {
+                self.idle.insert(name.clone());
+            }
+            if is_marked(node) {
+                self.marked.insert(name.clone());
+            }
+        }
+        self.rows.insert(name, row);
+    }
+
+    /// All machines in a few numbers.
+    pub(crate) fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// The machines of a pool that count for its budgets; those named in `leaving` are as good as going.
+    pub(crate) fn count(&self, pool: &str, leaving: &BTreeSet<String>) -> Count {
+        let mut count = self.pools.get(pool).copied().unwrap_or_default();
+        let rows = leaving.iter().filter_map(|name| self.rows.get(name));
+        let more = rows.filter(|row| row.pool.as_deref() == Some(pool) && row.standing && !row.used);
+        count.used += more.count() as u64;
+        count
+    }
+
+    /// Claims about whose nodes something may be to be done: empty ones, and those marked for going.
+    pub(crate) fn worth_a_look(&self) -> impl Iterator<Item = &String> {
+        self.idle.iter().chain(&self.marked)
+    }
+}
+
+fn may_be_empty(claim: &NodeClaim, node: &Node, world: &World) -> bool {
+    is_true(claim, conditions::CONSOLIDATABLE)
+        && !world.pods_on(&node.name_any()).any(|pod| pods::is_reschedulable(pod))
+}
+
+fn is_marked(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints.into_iter().flatten().any(|taint| taint.key == names::DISRUPTED_TAINT)
+}
