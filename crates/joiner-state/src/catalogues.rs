@@ -131,7 +131,6 @@ impl Lowering<'_> {
         let mut catalogue = Catalogue {
             types: Vec::with_capacity(sorted.len()),
             offerings: Vec::with_capacity(sorted.iter().map(|input| input.offerings.len()).sum()),
-            ..Catalogue::default()
         };
         for (at, input) in sorted.iter().enumerate() {
             let requirements = self.type_set(&input.requirements);
