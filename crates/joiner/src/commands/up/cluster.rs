@@ -10,14 +10,10 @@ use std::thread::JoinHandle;
 use anyhow::Context;
 use jiff::{SignedDuration, Timestamp};
 use joiner_api::{NodeClaim, names};
-use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
-use joiner_controllers::{Controllers, Summary};
+use joiner_apiserver::service::ApiServer;
+use joiner_controllers::Summary;
 use joiner_provider_kwok::Catalogue;
-use joiner_provider_kwok::live::KwokProvider;
 use joiner_sim::clock::Clock;
-use joiner_sim::scheduler::Scheduler;
-use joiner_sim::settings::Settings as WorldSettings;
-use joiner_sim::world::World;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
@@ -25,6 +21,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::assembly::{Design, Parts};
 use super::demo::{self, Action};
 use super::feed::SharedBoard;
 use super::{Speed, objects};
@@ -134,29 +131,18 @@ async fn live_here(
         Speed::Times(times) => times,
         Speed::Max => 1,
     };
-    let clock = Clock::new(Timestamp::now(), factor);
-    let settings = ServerSettings { seed: wish.seed, usage: true, ..ServerSettings::default() };
-    let server = match &wish.folder {
-        Some(folder) => ApiServer::in_folder(Arc::new(clock.clone()), &settings, folder)?,
-        None => ApiServer::new(Arc::new(clock.clone()), &settings),
+    let design = Design {
+        start: Timestamp::now(),
+        factor,
+        seed: wish.seed,
+        catalogue: wish.catalogue,
+        folder: wish.folder,
     };
-    super::api_only::install_definitions(&server)?;
-    let world_settings = WorldSettings { seed: wish.seed, ..WorldSettings::default() };
-    let mut world = World::around(server.clone(), clock.clone(), world_settings);
-    world.join(Box::new(Scheduler::new(joiner_sim::scheduler::Settings::default())));
-
-    let client = Client::new(server.clone(), "default");
+    let Parts { server, client, clock, mut world, controllers } = design.assemble()?;
     let board = SharedBoard::default();
     let caption = Arc::new(Mutex::new(None));
     let (begin, begun) = watch::channel(false);
     let (nothing, mut summary) = watch::channel(Summary::default());
-    let controllers = wish.catalogue.map(|catalogue| {
-        let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
-        let provider = KwokProvider::new(client.clone(), catalogue, clock.clone(), wish.seed);
-        let settings =
-            joiner_controllers::Settings { seed: wish.seed, ..joiner_controllers::Settings::default() };
-        Controllers::new(client.clone(), Arc::new(provider), clock, settings)
-    });
     if let Some(controllers) = &controllers {
         summary = controllers.summary();
     }
