@@ -1,19 +1,12 @@
 //! The cluster of `joiner up` in this process: the embedded API, the simulated world, the scheduler, and joiner's own loop with KWOK's
 //! provider, all on one thread in time that jumps.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
-use joiner_controllers::Controllers;
+use joiner::commands::up::assembly::{Design, Parts};
 use joiner_provider_kwok::Catalogue;
-use joiner_provider_kwok::live::KwokProvider;
 use joiner_sim::clock::Clock;
-use joiner_sim::scheduler::Scheduler;
-use joiner_sim::settings::Settings as WorldSettings;
-use joiner_sim::world::World;
-use kube::Client;
 
 use crate::deeds::Hands;
 use crate::log::Log;
@@ -44,20 +37,10 @@ pub(crate) fn live(pace: Pace, log: Log, script: impl AsyncFnOnce(&mut Hands)) -
         if let Pace::Times(factor) = pace {
             tokio::spawn(joiner_sim::pace::keep(clock.clone(), factor));
         }
-        let settings = ServerSettings { seed: SEED, usage: true, ..ServerSettings::default() };
-        let server = ApiServer::new(Arc::new(clock.clone()), &settings);
-        for definition in joiner_api::crd::all() {
-            let object = serde_json::to_value(&definition).unwrap();
-            server.ensure("apiextensions.k8s.io", "customresourcedefinitions", "", object).unwrap();
-        }
-        let settings = WorldSettings { seed: SEED, start: morning(), ..WorldSettings::default() };
-        let mut world = World::around(server.clone(), clock.clone(), settings);
-        world.join(Box::new(Scheduler::new(joiner_sim::scheduler::Settings::default())));
-        let client = Client::new(server, "default");
-        let time: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
-        let provider = KwokProvider::new(client.clone(), Catalogue::hypothetical(), time.clone(), SEED);
-        let settings = joiner_controllers::Settings { seed: SEED, ..joiner_controllers::Settings::default() };
-        let controllers = Controllers::new(client.clone(), Arc::new(provider), time, settings);
+        let catalogue = Some(Catalogue::hypothetical());
+        let design = Design { clock, seed: SEED, catalogue, folder: None, restored: Vec::new() };
+        let Parts { client, clock, mut world, controllers, .. } = design.assemble().unwrap();
+        let controllers = controllers.unwrap();
         let mut hands = Hands { client, clock, log };
         hands.note().await;
         tokio::select! {

@@ -2,13 +2,16 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use anyhow::Context;
 use jiff::Timestamp;
 use joiner_apiserver::VERSION;
+use joiner_apiserver::crd::Definition;
 use joiner_apiserver::credentials::{Credentials, write_private};
 use joiner_apiserver::serve::Endpoint;
 use joiner_apiserver::service::{ApiServer, Settings};
+use serde_json::Value;
 
 use super::UpArgs;
 use crate::Streams;
@@ -29,6 +32,7 @@ async fn serve(arguments: &UpArgs, streams: &mut Streams<'_>) -> anyhow::Result<
         // Without a handler nobody could ask the process to end, so it ends at once.
         let _ = signal.await;
     };
+    let definitions = Definitions::begin()?;
     let folder = arguments.data_dir.as_deref();
     // Uids are as different from those of another start as they are on a real cluster.
     let settings = Settings { seed: rand_seed(), usage: true, ..Settings::default() };
@@ -39,7 +43,7 @@ async fn serve(arguments: &UpArgs, streams: &mut Streams<'_>) -> anyhow::Result<
         }
         None => (ApiServer::new(Arc::new(Timestamp::now), &settings), Credentials::generate()?),
     };
-    install_definitions(&server)?;
+    definitions.install(&server)?;
     server.saved().await.map_err(|reason| anyhow::anyhow!("{reason}"))?;
     let address = SocketAddr::new(arguments.listen, arguments.port);
     let endpoint = Endpoint::open(address, &credentials).await?;
@@ -71,16 +75,36 @@ async fn serve(arguments: &UpArgs, streams: &mut Streams<'_>) -> anyhow::Result<
     Ok(())
 }
 
-/// Makes the kinds of joiner known.
-pub fn install_definitions(server: &ApiServer) -> anyhow::Result<()> {
-    for definition in joiner_api::crd::all() {
-        let object = serde_json::to_value(&definition)?;
-        let name = definition.metadata.name.clone().unwrap_or_default();
-        server
-            .ensure("apiextensions.k8s.io", "customresourcedefinitions", "", object)
-            .with_context(|| format!("cannot install the definition `{name}`"))?;
+/// The definitions of joiner's kinds, on their way: they are written down and their rules compiled on a thread of their own, while a server
+/// is made.
+pub struct Definitions(JoinHandle<serde_json::Result<Vec<Value>>>);
+
+impl Definitions {
+    /// Begins.
+    pub fn begin() -> std::io::Result<Self> {
+        let work = || {
+            let all: Result<Vec<Value>, _> =
+                joiner_api::crd::all().iter().map(serde_json::to_value).collect();
+            for definition in all.iter().flatten() {
+                // The server refuses one that cannot be read; whoever reads it next finds it read.
+                let _ = Definition::read(definition);
+            }
+            all
+        };
+        Ok(Self(std::thread::Builder::new().name("definitions".to_owned()).spawn(work)?))
     }
-    Ok(())
+
+    /// Makes the kinds known to a server.
+    pub fn install(self, server: &ApiServer) -> anyhow::Result<()> {
+        let all = self.0.join().map_err(|_| anyhow::anyhow!("the definitions cannot be read"))??;
+        for object in all {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            server
+                .ensure("apiextensions.k8s.io", "customresourcedefinitions", "", object)
+                .with_context(|| format!("cannot install the definition `{name}`"))?;
+        }
+        Ok(())
+    }
 }
 
 /// Waits for Ctrl-C, or for the word of a supervisor.

@@ -10,15 +10,11 @@ use std::thread::JoinHandle;
 use anyhow::Context;
 use jiff::{SignedDuration, Timestamp};
 use joiner_api::{NodeClaim, names};
-use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
-use joiner_controllers::{Controllers, Summary};
+use joiner_apiserver::service::ApiServer;
+use joiner_controllers::Summary;
 use joiner_provider::TypeSet;
 use joiner_provider_kwok::Catalogue;
-use joiner_provider_kwok::live::KwokProvider;
 use joiner_sim::clock::Clock;
-use joiner_sim::scheduler::Scheduler;
-use joiner_sim::settings::Settings as WorldSettings;
-use joiner_sim::world::World;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
@@ -26,10 +22,11 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::assembly::{Design, Parts};
 use super::demo::{self, Action};
 use super::feed::SharedBoard;
 use super::{Speed, objects};
-use crate::import::{Import, recording, restore};
+use crate::import::{Import, recording};
 
 /// The namespace of the demo.
 const SHOP: &str = "shop";
@@ -141,22 +138,9 @@ async fn live_here(
     if let Speed::Times(times) = wish.speed {
         tokio::spawn(joiner_sim::pace::keep(clock.clone(), times));
     }
-    let settings = ServerSettings { seed: wish.seed, usage: true, ..ServerSettings::default() };
-    let server = match &wish.folder {
-        Some(folder) => ApiServer::in_folder(Arc::new(clock.clone()), &settings, folder)?,
-        None => ApiServer::new(Arc::new(clock.clone()), &settings),
-    };
-    super::api_only::install_definitions(&server)?;
-    let (mut changes, mut notes) = (Vec::new(), Vec::new());
-    if let Some(import) = wish.import {
-        notes = restore::restore(&server, import.objects)?.notes();
-        changes = import.changes;
-    }
-    let world_settings = WorldSettings { seed: wish.seed, ..WorldSettings::default() };
-    let mut world = World::around(server.clone(), clock.clone(), world_settings);
-    world.join(Box::new(Scheduler::new(joiner_sim::scheduler::Settings::default())));
-
-    let client = Client::new(server.clone(), "default");
+    let (restored, changes) = wish.import.map(|import| (import.objects, import.changes)).unwrap_or_default();
+    let design = Design { clock, seed: wish.seed, catalogue: wish.catalogue, folder: wish.folder, restored };
+    let Parts { server, client, clock, mut world, controllers, notes } = design.assemble()?;
     let board = SharedBoard::default();
     if let Some(prices) = wish.prices {
         board.open().know_types(prices);
@@ -164,13 +148,6 @@ async fn live_here(
     let caption = Arc::new(Mutex::new(None));
     let (begin, begun) = watch::channel(false);
     let (nothing, mut summary) = watch::channel(Summary::default());
-    let controllers = wish.catalogue.map(|catalogue| {
-        let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
-        let provider = KwokProvider::new(client.clone(), catalogue, clock.clone(), wish.seed);
-        let settings =
-            joiner_controllers::Settings { seed: wish.seed, ..joiner_controllers::Settings::default() };
-        Controllers::new(client.clone(), Arc::new(provider), clock, settings)
-    });
     if let Some(controllers) = &controllers {
         summary = controllers.summary();
     }

@@ -1,13 +1,14 @@
 //! `up`: a cluster on this machine, without machines behind it.
 //!
-//! [`api_only`] serves the Kubernetes API and nothing else. Otherwise a simulated cluster lives behind it: [`cluster`] runs it, with joiner
-//! in it, on a thread of its own; [`feed`] keeps a board of its nodes and pods; [`show`] puts the board on the terminal; [`demo`] is a
+//! [`api_only`] serves the Kubernetes API and nothing else. Otherwise a simulated cluster lives behind it: [`assembly`] puts it together, with
+//! joiner in it, and [`cluster`] runs it on a thread of its own; [`feed`] keeps a board of its nodes and pods; [`show`] puts the board on the terminal; [`demo`] is a
 //! scripted day, and [`objects`] brings manifests in.
 
 mod api_only;
-mod cluster;
+pub mod assembly;
+pub mod cluster;
 mod demo;
-mod feed;
+pub mod feed;
 pub mod objects;
 mod show;
 

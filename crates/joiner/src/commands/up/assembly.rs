@@ -1,0 +1,85 @@
+//! The parts of a simulated cluster, put together and not yet alive: server, clock, simulated controllers and scheduler, and joiner.
+//!
+//! `up` lives them on a thread of its own; tests and measurements live them where and how fast they like.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
+use joiner_controllers::Controllers;
+use joiner_provider_kwok::Catalogue;
+use joiner_provider_kwok::live::KwokProvider;
+use joiner_sim::clock::Clock;
+use joiner_sim::scheduler::Scheduler;
+use joiner_sim::settings::Settings as WorldSettings;
+use joiner_sim::world::World;
+use kube::Client;
+use serde_json::Value;
+
+use super::api_only::Definitions;
+use crate::import::restore;
+
+/// How a cluster is put together.
+#[derive(Debug)]
+pub struct Design {
+    /// The clock of all parts.
+    pub clock: Clock,
+    /// Where chance comes from.
+    pub seed: u64,
+    /// Instance types joiner can have; nothing if joiner is not in the cluster.
+    pub catalogue: Option<Catalogue>,
+    /// Where objects are kept.
+    pub folder: Option<PathBuf>,
+    /// Objects of another cluster, which live on in this one.
+    pub restored: Vec<Value>,
+}
+
+/// The parts. [`World::run`] and [`Controllers::run`] bring them to life, together in one runtime.
+pub struct Parts {
+    /// The API.
+    pub server: ApiServer,
+    /// A client of it.
+    pub client: Client,
+    /// The clock of all parts.
+    pub clock: Clock,
+    /// Workload controllers, scheduler, kubelets.
+    pub world: World,
+    /// Joiner, if it is to be there.
+    pub controllers: Option<Controllers>,
+    /// What the user should know of the objects that were restored.
+    pub notes: Vec<String>,
+}
+
+impl Design {
+    /// Puts a cluster together. Call this inside the runtime that will run it.
+    ///
+    /// # Errors
+    /// The folder cannot be used, or an object cannot be restored.
+    pub fn assemble(self) -> anyhow::Result<Parts> {
+        let definitions = Definitions::begin()?;
+        let clock = self.clock;
+        let settings = ServerSettings { seed: self.seed, usage: true, ..ServerSettings::default() };
+        let server = match &self.folder {
+            Some(folder) => ApiServer::in_folder(Arc::new(clock.clone()), &settings, folder)?,
+            None => ApiServer::new(Arc::new(clock.clone()), &settings),
+        };
+        definitions.install(&server)?;
+        // Before anybody watches: a hundred thousand objects are no news to those who come after.
+        let notes = match self.restored {
+            objects if objects.is_empty() => Vec::new(),
+            objects => restore::restore(&server, objects)?.notes(),
+        };
+        let world_settings = WorldSettings { seed: self.seed, ..WorldSettings::default() };
+        let mut world = World::around(server.clone(), clock.clone(), world_settings);
+        world.join(Box::new(Scheduler::new(joiner_sim::scheduler::Settings::default())));
+        let client = Client::new(server.clone(), "default");
+        let controllers = self.catalogue.map(|catalogue| {
+            let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
+            let provider = KwokProvider::new(client.clone(), catalogue, clock.clone(), self.seed);
+            let settings =
+                joiner_controllers::Settings { seed: self.seed, ..joiner_controllers::Settings::default() };
+            Controllers::new(client.clone(), Arc::new(provider), clock, settings)
+        });
+        Ok(Parts { server, client, clock, world, controllers, notes })
+    }
+}
