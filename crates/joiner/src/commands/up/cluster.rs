@@ -177,6 +177,8 @@ async fn live_here(
         if wish.demo {
             live_a_day(&client, &clock, &caption).await?;
         }
+        // What is not on the board yet would look as if it were not there.
+        board.listed().await;
         begin.send_replace(true);
         std::future::pending::<anyhow::Result<()>>().await
     };
@@ -197,7 +199,7 @@ async fn live_here(
         problem = script => problem,
         () = world.run() => Ok(()),
         () = autoscaler => Ok(()),
-        () = board.follow(client.clone()) => Ok(()),
+        () = board.clone().follow(client.clone()) => Ok(()),
     }
 }
 

@@ -6,13 +6,22 @@ use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
+use tokio::sync::watch;
 
 use crate::view::Board;
 
 /// A board that watches fill and a screen reads.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct SharedBoard {
     board: Arc<Mutex<Board>>,
+    /// Whether all nodes were listed, and all pods.
+    listed: Arc<watch::Sender<(bool, bool)>>,
+}
+
+impl Default for SharedBoard {
+    fn default() -> Self {
+        Self { board: Arc::default(), listed: Arc::new(watch::Sender::new((false, false))) }
+    }
 }
 
 impl SharedBoard {
@@ -20,6 +29,12 @@ impl SharedBoard {
     pub fn open(&self) -> MutexGuard<'_, Board> {
         // A reader that failed has left a board as good as before.
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until everything that was there at the beginning is on the board.
+    pub async fn listed(&self) {
+        // The sender is here, so nobody can have gone away.
+        let _ = self.listed.subscribe().wait_for(|(nodes, pods)| *nodes && *pods).await;
     }
 
     /// Follows the nodes and pods of a cluster for as long as it is polled.
@@ -38,13 +53,13 @@ impl SharedBoard {
                     Event::Init => board.nodes_listed_again(),
                     Event::InitApply(node) | Event::Apply(node) => board.node_changed(&node),
                     Event::Delete(node) => board.node_gone(node.metadata.name.as_deref().unwrap_or_default()),
-                    Event::InitDone => {}
+                    Event::InitDone => self.listed.send_modify(|listed| listed.0 = true),
                 },
                 Told::Pod(event) => match *event {
                     Event::Init => board.pods_listed_again(),
                     Event::InitApply(pod) | Event::Apply(pod) => board.pod_changed(&pod),
                     Event::Delete(pod) => board.pod_gone(&pod),
-                    Event::InitDone => {}
+                    Event::InitDone => self.listed.send_modify(|listed| listed.1 = true),
                 },
             }
         }
