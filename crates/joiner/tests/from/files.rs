@@ -150,6 +150,23 @@ fn plan_sees_the_cluster_or_only_its_wishes() {
     assert_eq!(piped.status.code(), Some(0));
 }
 
+#[test]
+fn what_if_asks_a_cluster() {
+    let folder = Folder::new("what-if");
+    let file = folder.list("cluster.json", &cluster());
+    let output = joiner(&["what-if", "--from", &file, "--remove", "node/one", "-o", "json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let on_it = cluster().iter().filter(|object| object["spec"]["nodeName"] == "one").count();
+    let text = answer.to_string();
+    assert!(
+        on_it > 0 && text.contains("shop/web-6d4cf56db6-"),
+        "pods of the node that goes are told of: {text}"
+    );
+    // Without a change there is nothing to ask, and without a base nothing to ask of.
+    assert_eq!(joiner(&["what-if", "--from", &file]).status.code(), Some(2));
+    assert_eq!(joiner(&["what-if", "--remove", "node/one"]).status.code(), Some(2));
+}
+
 /// A recording: a Deployment grows after two seconds, shrinks after four, and a node joins.
 fn recording() -> String {
     let change = |seconds: u64,

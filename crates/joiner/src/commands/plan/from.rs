@@ -4,11 +4,27 @@ use std::collections::BTreeSet;
 
 use super::Intake;
 use crate::cli::{PlanArgs, Validate};
-use crate::import::{self, FromMode, read::identity};
-use crate::load::Documents;
-use crate::load::Source;
+use crate::import::{self, FromMode, Import, read::identity};
 use crate::load::objects::read_value;
+use crate::load::{Documents, Reading, Source};
 use crate::report::InputError;
+
+/// The cluster that `--from` names, with what the user should know of it; nothing without `--from`.
+pub fn cluster(arguments: &PlanArgs) -> Result<Option<Import>, InputError> {
+    if arguments.from.is_empty() {
+        return Ok(None);
+    }
+    let mut cluster = import::read(&arguments.from)?;
+    if arguments.from_mode == FromMode::Intent {
+        cluster.leave_intent();
+    }
+    if !cluster.changes.is_empty() {
+        let count = cluster.changes.len();
+        let note = format!("{count} recorded changes are not planned for: this is the state before them");
+        cluster.notes.push(note);
+    }
+    Ok(Some(cluster))
+}
 
 impl Intake {
     /// Takes in what `--from` names, but for objects that `sources` have under the same name. Returns what the user should know.
@@ -17,27 +33,20 @@ impl Intake {
         arguments: &PlanArgs,
         sources: &[Source],
     ) -> Result<Vec<String>, InputError> {
-        if arguments.from.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut cluster = import::read(&arguments.from)?;
-        if arguments.from_mode == FromMode::Intent {
-            cluster.leave_intent();
-        }
-        if !cluster.changes.is_empty() {
-            let count = cluster.changes.len();
-            cluster
-                .notes
-                .push(format!("{count} recorded changes are not planned for: this is the state before them"));
-        }
+        let Some(cluster) = cluster(arguments)? else { return Ok(Vec::new()) };
         let replaced = identities(sources)?;
         let objects = cluster.objects.into_iter().filter(|object| !replaced.contains(&identity(object)));
         let name = arguments.from.first().map(|path| path.display().to_string()).unwrap_or_default();
-        // An API server wrote the fields: those that nobody knows here are newer than this program.
-        let validate = std::mem::replace(self.reading_mut(), crate::load::Reading::new(Validate::Ignore));
+        let strict = self.forgive_unknown_fields();
         let done = self.read_values(&name, objects);
-        *self.reading_mut() = validate;
+        *self.reading_mut() = strict;
         done.map(|()| cluster.notes)
+    }
+
+    /// An API server wrote the fields of a cluster's objects: those that nobody knows here are newer than this program. Returns how documents were
+    /// read so far.
+    pub fn forgive_unknown_fields(&mut self) -> Reading {
+        std::mem::replace(self.reading_mut(), Reading::new(Validate::Ignore))
     }
 }
 

@@ -9,6 +9,7 @@ mod table;
 
 pub use buffers::BufferDocument;
 pub use document::{PlanDocument, PlanNode, ReasonDocument, Totals};
+pub use from::cluster;
 pub use intake::{Intake, default_pool};
 
 use std::time::Duration;

@@ -21,6 +21,7 @@ Examples:
   joiner what-if -f shop.yaml --change pool.yaml                another pool of the same name
   joiner what-if -f shop.yaml --edit 'nodepool/default:spec.limits.cpu=2000'
   joiner what-if -f shop.yaml --no-spot --zone-out us-west-2a   a bad day
+  joiner what-if --from prod.yaml --remove node/node-7          a node less in a snapshot
   kubectl get nodepools,nodes,pods -A -o json | joiner what-if -f - --remove node/node-7
 
 Exit codes: 0 no pod loses by the change, 3 pods are refused that were not refused before, 2 bad input."

@@ -26,7 +26,7 @@ use joiner_provider_kwok::Catalogue;
 use serde_json::Value;
 
 use self::compare::{Side, WhatIf};
-use self::objects::{Item, wrong};
+use self::objects::{Identity, Item, wrong};
 use crate::cli::{Format, Output, PlanArgs};
 use crate::commands::plan::{self, Intake, PlanDocument};
 use crate::load;
@@ -40,7 +40,11 @@ pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> 
             wrong("--explain", pod, "a comparison explains no pod", "use `joiner plan --explain`").into()
         );
     }
-    let (base, replacements) = read(arguments)?;
+    let cluster = plan::cluster(&arguments.plan)?.unwrap_or_default();
+    for note in &cluster.notes {
+        writeln!(streams.err, "note: {note}")?;
+    }
+    let (base, replacements) = read(arguments, cluster.objects)?;
     if !arguments.asks_for_change() && replacements.is_empty() {
         return Err(InputError {
             message: "give at least one change".to_owned(),
@@ -76,8 +80,9 @@ pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> 
     Ok(if what_if.newly_refused.is_empty() { FINE } else { FINDINGS })
 }
 
-/// The objects of the base, and those that replace some of them: all of `--change`, and what a later `-f` gives again.
-fn read(arguments: &WhatIfArgs) -> Result<(Vec<Item>, Vec<Item>), InputError> {
+/// The objects of the base, and those that replace some of them: all of `--change`, and what a later `-f` gives again. What `--from` names
+/// comes first.
+fn read(arguments: &WhatIfArgs, cluster: Vec<Value>) -> Result<(Vec<Item>, Vec<Item>), InputError> {
     let base_sources = load::sources(&arguments.plan.filename)?;
     let change_sources = load::sources(&arguments.change).map_err(|error| InputError {
         remedy: error.remedy.map(|remedy| remedy.replace("after -f", "after --change")),
@@ -95,10 +100,12 @@ fn read(arguments: &WhatIfArgs) -> Result<(Vec<Item>, Vec<Item>), InputError> {
     let mut check = |names: &[String], document: &load::Document| {
         checking.read_documents(names, std::slice::from_ref(document))
     };
+    let given = |value: Value| Item { identity: Identity::of(&value), source: 0, value };
+    let cluster: Vec<Item> = cluster.into_iter().map(given).collect();
     let mut base: Vec<Item> = Vec::new();
     let mut replacements = Vec::new();
     let mut first_source = std::collections::BTreeMap::new();
-    for item in objects::read(&base_sources, 0, &mut check)? {
+    for item in cluster.into_iter().chain(objects::read(&base_sources, 1, &mut check)?) {
         let earlier = match &item.identity {
             Some(identity) => *first_source.entry(identity.clone()).or_insert(item.source) < item.source,
             None => false,
@@ -106,13 +113,16 @@ fn read(arguments: &WhatIfArgs) -> Result<(Vec<Item>, Vec<Item>), InputError> {
         if earlier { replacements.push(item) } else { base.push(item) }
     }
     if !change_sources.is_empty() {
-        replacements.extend(objects::read(&change_sources, base_sources.len(), &mut check)?);
+        replacements.extend(objects::read(&change_sources, 1 + base_sources.len(), &mut check)?);
     }
     Ok((base, replacements))
 }
 
 fn intake(arguments: &PlanArgs, items: &[Item]) -> Result<Intake, InputError> {
     let mut intake = Intake::new(arguments);
+    if !arguments.from.is_empty() {
+        intake.forgive_unknown_fields();
+    }
     intake.read_values("the changed input", items.iter().map(|item| item.value.clone()))?;
     Ok(intake)
 }
