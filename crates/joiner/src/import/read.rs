@@ -148,8 +148,8 @@ impl Reader {
     }
 }
 
-/// Kind, namespace and name of an object.
-pub fn identity(object: &Value) -> String {
+/// Group, kind, namespace and name of an object.
+fn identity(object: &Value) -> String {
     let group = text(object, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
     let namespace = text(object, "/metadata/namespace");
     format!("{group}/{}/{namespace}/{}", kind(object), text(object, "/metadata/name"))

@@ -145,6 +145,21 @@ fn plan_sees_the_cluster_or_only_its_wishes() {
         plan["nodes"].as_array().unwrap().iter().map(|node| node["pods"].as_array().unwrap().len()).sum();
     assert_eq!(pods, 6, "three of the Deployment, two of the StatefulSet, the one that waits: {plan}");
 
+    // A manifest that names no namespace means the default one, and takes the place of what the cluster has there.
+    let deployment = |replicas: usize| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"}, "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": "api"}},
+            "template": {"metadata": {"labels": {"app": "api"}}, "spec": {"containers": [container("1")]}},
+        }})
+    };
+    let mut there = deployment(2);
+    there["metadata"]["namespace"] = "default".into();
+    let cluster = folder.list("api.json", &[there]);
+    let other = folder.write("other.json", &deployment(5).to_string());
+    let output = joiner(&["plan", "--from", &cluster, "--from-mode", "intent", "-f", &other, "-o", "json"]);
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(plan["totals"]["pods"], 5, "{plan}");
+
     let text = std::fs::read_to_string(&file).unwrap();
     let piped = joiner_fed(&["plan", "--from", "-", "--from-mode", "intent", "-o", "json"], &text);
     assert_eq!(piped.status.code(), Some(0));

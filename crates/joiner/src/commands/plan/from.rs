@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::Intake;
 use crate::cli::{PlanArgs, Validate};
-use crate::import::{self, FromMode, Import, read::identity};
+use crate::import::{self, FromMode, Import};
 use crate::load::objects::read_value;
-use crate::load::{Documents, Reading, Source};
+use crate::load::{Documents, Identity, Reading, Source};
 use crate::report::InputError;
 
 /// The cluster that `--from` names, with what the user should know of it; nothing without `--from`.
@@ -35,7 +37,9 @@ impl Intake {
     ) -> Result<Vec<String>, InputError> {
         let Some(cluster) = cluster(arguments)? else { return Ok(Vec::new()) };
         let replaced = identities(sources)?;
-        let objects = cluster.objects.into_iter().filter(|object| !replaced.contains(&identity(object)));
+        let replaced =
+            |object: &Value| Identity::of(object).is_some_and(|identity| replaced.contains(&identity));
+        let objects = cluster.objects.into_iter().filter(|object| !replaced(object));
         let name = arguments.from.first().map(|path| path.display().to_string()).unwrap_or_default();
         let strict = self.forgive_unknown_fields();
         let done = self.read_values(&name, objects);
@@ -51,16 +55,14 @@ impl Intake {
 }
 
 /// Kind, namespace and name of all objects of manifests. Standard input is left alone: it can be read only once.
-fn identities(sources: &[Source]) -> Result<BTreeSet<String>, InputError> {
+fn identities(sources: &[Source]) -> Result<BTreeSet<Identity>, InputError> {
     let files: Vec<Source> = sources.iter().filter(|source| **source != Source::Stdin).cloned().collect();
     let mut found = BTreeSet::new();
     Documents::new(&files).for_each(&mut |document| {
         let value = read_value(&files[document.source].name(), &document)?;
         match value["items"].as_array() {
-            Some(items) => found.extend(items.iter().map(identity)),
-            None => {
-                found.insert(identity(&value));
-            }
+            Some(items) => found.extend(items.iter().filter_map(Identity::of)),
+            None => found.extend(Identity::of(&value)),
         }
         Ok(())
     })?;

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::WhatIfArgs;
 use super::edit::Edit;
-use super::objects::{Identity, Item, Target, wrong};
+use super::objects::{Item, Target, wrong};
+use crate::load::Identity;
 use crate::report::InputError;
 
 /// Kinds that have a number of pods.
