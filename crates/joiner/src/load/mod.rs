@@ -2,11 +2,10 @@
 //!
 //! [`source`] finds the files, [`documents`] cuts them into documents (a JSON `List` into its items) without holding more than one at a
 //! time, `yaml_value` makes a value of YAML (`plain_yaml` of the plain part of it, quickly), [`objects`] reads a document as the kind it
-//! says it is, strictly, and [`locate`] finds the line of a field, but only when there is something to complain about. [`identity`] says when two objects are the same
-//! one. [`scheduler_config`] reads the one file that holds no manifests.
+//! says it is, strictly, and [`locate`] finds the line of a field, but only when there is something to complain about. [`scheduler_config`] reads the one file that holds no
+//! manifests.
 
 pub mod documents;
-pub mod identity;
 mod json;
 pub mod locate;
 mod locate_json;
@@ -17,7 +16,6 @@ pub mod source;
 mod yaml_value;
 
 pub use documents::{Document, Documents};
-pub use identity::Identity;
 pub use objects::{Object, Reading, read_object};
 pub use scheduler_config::SchedulerConfig;
 pub use source::{Source, sources};

@@ -152,13 +152,13 @@ fn plan_sees_the_cluster_or_only_its_wishes() {
             "template": {"metadata": {"labels": {"app": "api"}}, "spec": {"containers": [container("1")]}},
         }})
     };
-    let mut there = deployment(2);
+    let mut there = deployment(5);
     there["metadata"]["namespace"] = "default".into();
     let cluster = folder.list("api.json", &[there]);
-    let other = folder.write("other.json", &deployment(5).to_string());
+    let other = folder.write("other.json", &deployment(2).to_string());
     let output = joiner(&["plan", "--from", &cluster, "--from-mode", "intent", "-f", &other, "-o", "json"]);
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(plan["totals"]["pods"], 5, "{plan}");
+    assert_eq!(plan["totals"]["pods"], 2, "{plan}");
 
     let text = std::fs::read_to_string(&file).unwrap();
     let piped = joiner_fed(&["plan", "--from", "-", "--from-mode", "intent", "-o", "json"], &text);

@@ -1,14 +1,9 @@
 //! A whole cluster to plan for, out of files.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
-
 use super::Intake;
 use crate::cli::{PlanArgs, Validate};
 use crate::import::{self, FromMode, Import};
-use crate::load::objects::read_value;
-use crate::load::{Documents, Identity, Reading, Source};
+use crate::load::Reading;
 use crate::report::InputError;
 
 /// The cluster that `--from` names, with what the user should know of it; nothing without `--from`.
@@ -29,20 +24,13 @@ pub fn cluster(arguments: &PlanArgs) -> Result<Option<Import>, InputError> {
 }
 
 impl Intake {
-    /// Takes in what `--from` names, but for objects that `sources` have under the same name. Returns what the user should know.
-    pub(super) fn read_cluster(
-        &mut self,
-        arguments: &PlanArgs,
-        sources: &[Source],
-    ) -> Result<Vec<String>, InputError> {
+    /// Takes in what `--from` names. Objects that come later under the same name take its place, as always. Returns what the user
+    /// should know.
+    pub(super) fn read_cluster(&mut self, arguments: &PlanArgs) -> Result<Vec<String>, InputError> {
         let Some(cluster) = cluster(arguments)? else { return Ok(Vec::new()) };
-        let replaced = identities(sources)?;
-        let replaced =
-            |object: &Value| Identity::of(object).is_some_and(|identity| replaced.contains(&identity));
-        let objects = cluster.objects.into_iter().filter(|object| !replaced(object));
         let name = arguments.from.first().map(|path| path.display().to_string()).unwrap_or_default();
         let strict = self.forgive_unknown_fields();
-        let done = self.read_values(&name, objects);
+        let done = self.read_values(&name, cluster.objects);
         *self.reading_mut() = strict;
         done.map(|()| cluster.notes)
     }
@@ -52,19 +40,4 @@ impl Intake {
     pub fn forgive_unknown_fields(&mut self) -> Reading {
         std::mem::replace(self.reading_mut(), Reading::new(Validate::Ignore))
     }
-}
-
-/// Kind, namespace and name of all objects of manifests. Standard input is left alone: it can be read only once.
-fn identities(sources: &[Source]) -> Result<BTreeSet<Identity>, InputError> {
-    let files: Vec<Source> = sources.iter().filter(|source| **source != Source::Stdin).cloned().collect();
-    let mut found = BTreeSet::new();
-    Documents::new(&files).for_each(&mut |document| {
-        let value = read_value(&files[document.source].name(), &document)?;
-        match value["items"].as_array() {
-            Some(items) => found.extend(items.iter().filter_map(Identity::of)),
-            None => found.extend(Identity::of(&value)),
-        }
-        Ok(())
-    })?;
-    Ok(found)
 }

@@ -28,7 +28,7 @@ pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let sources = load::sources(&arguments.filename)?;
     let catalogue = named_catalogue(arguments)?;
     let mut intake = Intake::new(arguments);
-    for note in intake.read_cluster(arguments, &sources)? {
+    for note in intake.read_cluster(arguments)? {
         writeln!(streams.err, "note: {note}")?;
     }
     intake.read(&sources)?;

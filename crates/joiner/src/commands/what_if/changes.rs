@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use super::WhatIfArgs;
 use super::edit::Edit;
-use super::objects::{Item, Target, wrong};
-use crate::load::Identity;
+use super::objects::{Identity, Item, Target, wrong};
 use crate::report::InputError;
 
 /// Kinds that have a number of pods.

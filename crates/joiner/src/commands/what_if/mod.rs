@@ -26,7 +26,7 @@ use joiner_provider_kwok::Catalogue;
 use serde_json::Value;
 
 use self::compare::{Side, WhatIf};
-use self::objects::{Item, wrong};
+use self::objects::{Identity, Item, wrong};
 use crate::cli::{Format, Output, PlanArgs};
 use crate::commands::plan::{self, Intake, PlanDocument};
 use crate::load;
@@ -100,7 +100,7 @@ fn read(arguments: &WhatIfArgs, cluster: Vec<Value>) -> Result<(Vec<Item>, Vec<I
     let mut check = |names: &[String], document: &load::Document| {
         checking.read_documents(names, std::slice::from_ref(document))
     };
-    let given = |value: Value| Item { identity: load::Identity::of(&value), source: 0, value };
+    let given = |value: Value| Item { identity: Identity::of(&value), source: 0, value };
     let cluster: Vec<Item> = cluster.into_iter().map(given).collect();
     let mut base: Vec<Item> = Vec::new();
     let mut replacements = Vec::new();

@@ -4,8 +4,19 @@ use joiner_core::explain::nearest;
 use serde_json::Value;
 
 use crate::load::objects::read_value;
-use crate::load::{Document, Documents, Identity, Source};
+use crate::load::{Document, Documents, Source};
 use crate::report::InputError;
+
+/// Kind, namespace and name: what makes two objects the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    /// The kind, older ones under their name of today.
+    pub kind: String,
+    /// The namespace; empty for kinds without one.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
 
 /// An object of the input.
 #[derive(Debug, Clone)]
@@ -40,6 +51,47 @@ const SHORT: [(&str, &str); 19] = [
     ("pc", "PriorityClass"),
     ("provisioner", "NodePool"),
 ];
+
+/// Kinds of which there is one per cluster and name.
+const CLUSTER_WIDE: [&str; 8] = [
+    "Node",
+    "NodePool",
+    "NodeClaim",
+    "NodeOverlay",
+    "Namespace",
+    "PersistentVolume",
+    "StorageClass",
+    "PriorityClass",
+];
+
+impl Identity {
+    /// The identity of an object, if it has a name.
+    pub fn of(value: &Value) -> Option<Self> {
+        let text =
+            |pointer: &str| value.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let kind = match text("/kind")? {
+            "Provisioner" => "NodePool",
+            "Machine" => "NodeClaim",
+            "AWSNodeTemplate" => "EC2NodeClass",
+            kind => kind,
+        };
+        let cluster_wide = CLUSTER_WIDE.contains(&kind) || kind.ends_with("NodeClass") || kind == "CSINode";
+        let namespace = if cluster_wide { "" } else { text("/metadata/namespace").unwrap_or("default") };
+        Some(Self {
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: text("/metadata/name")?.to_owned(),
+        })
+    }
+
+    /// `Deployment shop/web`.
+    pub fn text(&self) -> String {
+        match self.namespace.as_str() {
+            "" => format!("{} {}", self.kind, self.name),
+            namespace => format!("{} {namespace}/{}", self.kind, self.name),
+        }
+    }
+}
 
 /// Looks at a document before it is taken apart; gets the names of all sources.
 pub type Check<'c> = dyn FnMut(&[String], &Document) -> Result<(), InputError> + 'c;
