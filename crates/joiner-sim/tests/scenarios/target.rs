@@ -170,6 +170,8 @@ async fn act(server: &Server<'_>, script: &Script, step: &Value) -> Value {
                 .items(&["items"])
                 .iter()
                 .filter(|pod| !pod.is_deleting() && (!unbound || pod.text(&["spec", "nodeName"]).is_empty()));
+            let on = what["on"].as_str();
+            let pods = pods.filter(|pod| on.is_none_or(|node| pod.text(&["spec", "nodeName"]) == node));
             let phase = what["phase"].as_str();
             let pods = pods.filter(|pod| phase.is_none_or(|phase| pod.text(&["status", "phase"]) == phase));
             let count = what["count"].as_u64().map_or(usize::MAX, |count| usize::try_from(count).unwrap());
