@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::{CAPACITY_TYPE_LABEL, INSTANCE_TYPE_LABEL, NODEPOOL_LABEL, ZONE_LABEL, conditions};
 use joiner_provider::{Clock, LaunchRequest, OfferingKey, Provider, Unregistered};
+use joiner_state::Memo;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, ResourceExt};
 use tokio::sync::{mpsc, watch as signal};
@@ -106,6 +107,10 @@ pub(crate) struct Engine {
     pub(crate) out_of_stock: BTreeMap<OfferingKey, Timestamp>,
     pub(crate) last_plan: Option<LastPlan>,
     pub(crate) roster: Roster,
+    /// What the last decision read of nodes and claims.
+    pub(crate) memo: Memo,
+    /// When keys that look at many objects were last looked at.
+    looked: BTreeMap<Key, Timestamp>,
     to_launch: Vec<Arc<NodeClaim>>,
     reports: mpsc::Sender<Report>,
     inbox: Option<mpsc::Receiver<Report>>,
@@ -166,6 +171,8 @@ impl Engine {
             out_of_stock: BTreeMap::new(),
             last_plan: None,
             roster: Roster::default(),
+            memo: Memo::default(),
+            looked: BTreeMap::new(),
             to_launch: Vec::new(),
             reports,
             inbox: Some(inbox),
@@ -253,10 +260,29 @@ impl Engine {
                 *again = true;
                 continue;
             }
+            if let Some(due) = self.not_before(&key, now) {
+                self.queue.add(key, due);
+                continue;
+            }
             self.look(&key, now);
         }
         self.launch();
         self.publish(now);
+    }
+
+    /// When a key may be looked at, if not now. A look at all machines costs as much as there are machines, and in busy times each change
+    /// of one asks for it: so many changes share one.
+    fn not_before(&mut self, key: &Key, now: Timestamp) -> Option<Timestamp> {
+        if !matches!(key, Key::Pool(_) | Key::Disruption) {
+            return None;
+        }
+        let due =
+            self.looked.get(key).and_then(|last| last.checked_add(signed(self.settings.look_interval)).ok());
+        if due.is_some_and(|due| due > now) {
+            return due;
+        }
+        self.looked.insert(key.clone(), now);
+        None
     }
 
     /// Carries a step out.

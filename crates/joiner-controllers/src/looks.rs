@@ -156,6 +156,7 @@ impl Engine {
         self.batch.decided.retain(|uid, _| in_need.contains(uid));
         let unavailable = self.unavailable();
         let expected = self.nominations.expected(&self.world, &in_need, now, &self.settings);
+        let mut memo = std::mem::take(&mut self.memo);
         let context = Context {
             provider: &*self.provider,
             settings: &self.settings,
@@ -170,7 +171,8 @@ impl Engine {
             |uid: &String| self.batch.decided.get(uid).is_none_or(|time| now.duration_since(*time) >= retry);
         let any_new = waiting.iter().any(|pod| pod.uid().is_some_and(|uid| is_new(&uid)));
         let in_flight = expected.keys().any(|uid| in_need.contains(uid));
-        let proposal = any_new.then(|| provision::propose(&self.world, &waiting, &context));
+        let proposal = any_new.then(|| provision::propose(&self.world, &waiting, &context, &mut memo));
+        self.memo = memo;
         self.batch.opened = None;
         self.batch.last = None;
         self.batch.uids.clear();

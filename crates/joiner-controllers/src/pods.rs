@@ -11,6 +11,40 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 /// Priority classes whose pods leave last.
 const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
+/// Drops what no question here or in planning is about: a cluster has a hundred thousand pods, and most of each is about its programs.
+pub fn drop_unasked(pod: &mut Pod) {
+    pod.metadata.managed_fields = None;
+    if let Some(spec) = &mut pod.spec {
+        let containers = spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten());
+        for container in containers {
+            container.image = None;
+            container.command = None;
+            container.args = None;
+            container.env = None;
+            container.env_from = None;
+            container.volume_mounts = None;
+            container.lifecycle = None;
+            container.liveness_probe = None;
+            container.readiness_probe = None;
+            container.startup_probe = None;
+            container.security_context = None;
+        }
+    }
+    if let Some(status) = &mut pod.status {
+        status.pod_ips = None;
+        status.host_ips = None;
+        let containers = status.container_statuses.iter_mut().chain(&mut status.init_container_statuses);
+        for container in containers.flatten() {
+            container.image = String::new();
+            container.image_id = String::new();
+            container.container_id = None;
+            container.state = None;
+            container.last_state = None;
+            container.volume_mounts = None;
+        }
+    }
+}
+
 /// Phase Succeeded or Failed.
 pub fn is_terminal(pod: &Pod) -> bool {
     matches!(pod.status.as_ref().and_then(|status| status.phase.as_deref()), Some("Succeeded" | "Failed"))
@@ -238,5 +272,48 @@ mod tests {
         assert!(!of(json!({"key": "karpenter.sh/disrupted", "value": "x"})));
         assert!(!of(json!({"operator": "Exists", "effect": "NoExecute"})));
         assert!(!of(json!({"key": "other", "operator": "Exists"})));
+    }
+
+    /// What a pod weighs for the planner, all of it.
+    fn lowered(pod: &Pod) -> String {
+        let mut cluster = joiner_state::Cluster::new(joiner_state::Options::default());
+        cluster.add_pod(pod).unwrap();
+        format!("{:?}", cluster.finish().snapshot)
+    }
+
+    #[test]
+    fn what_is_dropped_of_a_pod_changes_nothing() {
+        let amounts = |cpu: &str| json!({"cpu": cpu, "memory": "1Gi"});
+        let container = |name: &str, cpu: &str| {
+            json!({"name": name, "image": "example.com/app:1", "command": ["run"], "args": ["--all"],
+                "env": [{"name": "WORD", "value": "a secret"}], "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+                "ports": [{"containerPort": 80, "hostPort": 8080}], "resources": {"requests": amounts(cpu), "limits": amounts(cpu)},
+                "readinessProbe": {"httpGet": {"port": 80}}})
+        };
+        let status = |name: &str, cpu: &str| {
+            json!({"name": name, "image": "example.com/app:1", "imageID": "sha256:0", "containerID": "x://1", "ready": true,
+                "restartCount": 3, "state": {"running": {}}, "allocatedResources": amounts(cpu), "resources": {"requests": amounts(cpu)}})
+        };
+        let mut sidecar = container("proxy", "250m");
+        sidecar["restartPolicy"] = json!("Always");
+        let whole = pod(json!({
+            "metadata": {"name": "web", "namespace": "shop", "uid": "1", "labels": {"app": "web"}, "managedFields": [{"manager": "x"}]},
+            "spec": {"containers": [container("main", "2")], "initContainers": [container("first", "4"), sidecar],
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+                "nodeSelector": {"zone": "a"}, "tolerations": [{"operator": "Exists"}]},
+            "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}], "containerStatuses": [status("main", "3")],
+                "initContainerStatuses": [status("proxy", "300m")],
+                "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
+        }));
+        let mut slim = whole.clone();
+        drop_unasked(&mut slim);
+        assert_eq!(lowered(&slim), lowered(&whole));
+        assert_eq!(is_provisionable(&slim), is_provisionable(&whole));
+        let text = serde_json::to_string(&slim).unwrap();
+        for dropped in ["secret", "example.com", "sha256", "--all", "httpGet", "managedFields"] {
+            assert!(!text.contains(dropped), "{dropped} is in {text}");
+        }
+        let (slim, whole) = (text.len(), serde_json::to_string(&whole).unwrap().len());
+        assert!(slim * 3 < whole * 2, "{slim} of {whole} bytes");
     }
 }

@@ -13,6 +13,7 @@ use kube::ResourceExt;
 
 use crate::command::{Command, Done, Failure, Remark, Step};
 use crate::decisions::DecisionKind;
+use crate::emptiness;
 use crate::engine::Engine;
 use crate::lifecycle::{self, is_true, signed};
 use crate::queue::Key;
@@ -277,11 +278,7 @@ impl Engine {
         let (mut total, mut lost) = (0usize, Vec::new());
         for (id, claim) in standing {
             total += 1;
-            let ready = self.world.nodes_of(claim).iter().any(|node| {
-                let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-                conditions.into_iter().flatten().any(|of| of.type_ == "Ready" && of.status == "True")
-            });
-            if !ids.contains(id) && !ready {
+            if !ids.contains(id) && !self.world.nodes_of(claim).iter().any(|node| emptiness::is_ready(node)) {
                 lost.push(*claim);
             }
         }

@@ -29,7 +29,10 @@ pub(crate) struct Roster {
     pools: BTreeMap<String, Count>,
     /// Generations of the types that prices come from.
     generations: BTreeMap<NodeClassReference, u64>,
-    totals: Totals,
+    /// Machines by phase.
+    phases: BTreeMap<Phase, usize>,
+    /// What all of them cost, in billionths of a dollar per hour: sums of whole numbers stay true however often a row comes and goes.
+    cost: i64,
 }
 
 /// The machines of a pool that count for its budgets.
@@ -54,14 +57,15 @@ pub(crate) struct Totals {
 struct Row {
     /// Nothing for machines of others.
     phase: Option<Phase>,
-    price: f64,
+    /// In billionths of a dollar per hour.
+    cost: i64,
     /// The pool, if the machine has exactly one node.
     pool: Option<String>,
     standing: bool,
     used: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Starting,
     Up,
@@ -92,22 +96,16 @@ impl Roster {
                 self.enter(name, claim, world, provider);
             }
         }
-        self.totals = Totals::default();
-        for row in self.rows.values() {
-            match row.phase {
-                None => continue,
-                Some(Phase::Starting) => self.totals.starting += 1,
-                Some(Phase::Up) => self.totals.nodes += 1,
-                Some(Phase::Leaving) => self.totals.leaving += 1,
-            }
-            self.totals.dollars_per_hour += row.price;
-        }
     }
 
     fn forget(&mut self, name: &str) {
         let Some(row) = self.rows.remove(name) else { return };
         self.idle.remove(name);
         self.marked.remove(name);
+        if let Some(count) = row.phase.and_then(|phase| self.phases.get_mut(&phase)) {
+            *count -= 1;
+        }
+        self.cost -= row.cost;
         if let Some(count) = row.pool.and_then(|pool| self.pools.get_mut(&pool)) {
             count.standing -= u64::from(row.standing);
             count.used -= u64::from(row.used);
@@ -128,7 +126,7 @@ impl Roster {
         };
         let mut row = Row {
             phase: ours.then_some(phase),
-            price: if ours { price(provider, claim) } else { 0.0 },
+            cost: if ours { billionths(price(provider, claim)) } else { 0 },
             pool: None,
             standing: false,
             used: false,
@@ -149,12 +147,22 @@ impl Roster {
                 self.marked.insert(name.clone());
             }
         }
+        if let Some(phase) = row.phase {
+            *self.phases.entry(phase).or_default() += 1;
+        }
+        self.cost += row.cost;
         self.rows.insert(name, row);
     }
 
     /// All machines in a few numbers.
     pub(crate) fn totals(&self) -> Totals {
-        self.totals
+        let count = |phase| self.phases.get(&phase).copied().unwrap_or(0);
+        Totals {
+            nodes: count(Phase::Up),
+            starting: count(Phase::Starting),
+            leaving: count(Phase::Leaving),
+            dollars_per_hour: self.cost as f64 / 1e9,
+        }
     }
 
     /// The machines of a pool that count for its budgets; those named in `leaving` are as good as going.
@@ -170,6 +178,11 @@ impl Roster {
     pub(crate) fn worth_a_look(&self) -> impl Iterator<Item = &String> {
         self.idle.iter().chain(&self.marked)
     }
+}
+
+/// Dollars in billionths; prices have far fewer digits.
+fn billionths(dollars: f64) -> i64 {
+    (dollars * 1e9).round() as i64
 }
 
 fn may_be_empty(claim: &NodeClaim, node: &Node, world: &World) -> bool {

@@ -33,6 +33,8 @@ pub struct Settings {
     pub instance_interval: Duration,
     /// How often pods without a place are planned for again.
     pub retry_interval: Duration,
+    /// Pools, and nodes that may go, are looked at no more often than this, however much changes.
+    pub look_interval: Duration,
     /// How often instances and claims are compared.
     pub collect_interval: Duration,
     /// An instance younger than this may still get its claim.
@@ -64,6 +66,7 @@ impl Default for Settings {
             drain_interval: seconds(1),
             instance_interval: seconds(5),
             retry_interval: seconds(10),
+            look_interval: seconds(1),
             collect_interval: seconds(120),
             collect_age: seconds(30),
             offering_pause: seconds(180),

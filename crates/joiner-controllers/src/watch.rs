@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::pods;
 use crate::world::{Kind, Seen};
 
 /// Events that may wait.
@@ -30,11 +31,11 @@ pub fn start(client: &Client, classes: &[NodeClassKind], tasks: &mut JoinSet<()>
     let (sender, receiver) = mpsc::channel(ROOM);
     macro_rules! follow {
         ($($variant:ident),*) => {
-            $(tasks.spawn(follow(Api::all(client.clone()), sender.clone(), Seen::$variant, Kind::$variant));)*
+            $(tasks.spawn(follow(Api::all(client.clone()), sender.clone(), Seen::$variant, Kind::$variant, drop_record));)*
         };
     }
+    tasks.spawn(follow(Api::all(client.clone()), sender.clone(), Seen::Pod, Kind::Pod, pods::drop_unasked));
     follow!(
-        Pod,
         Node,
         Claim,
         Pool,
@@ -54,20 +55,26 @@ pub fn start(client: &Client, classes: &[NodeClassKind], tasks: &mut JoinSet<()>
         let kind = GroupVersionKind::gvk(&class.group, &class.version, &class.kind);
         let resource = ApiResource::from_gvk_with_plural(&kind, &class.plural);
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        tasks.spawn(follow(api, sender.clone(), Seen::Class, Kind::Class));
+        tasks.spawn(follow(api, sender.clone(), Seen::Class, Kind::Class, drop_record));
     }
     receiver
 }
 
-async fn follow<K>(api: Api<K>, sender: mpsc::Sender<Seen>, wrap: fn(Event<K>) -> Seen, kind: Kind)
-where
+/// Nobody here asks who owns which field, and it is half of an object.
+fn drop_record<K: Resource>(object: &mut K) {
+    object.meta_mut().managed_fields = None;
+}
+
+async fn follow<K>(
+    api: Api<K>,
+    sender: mpsc::Sender<Seen>,
+    wrap: fn(Event<K>) -> Seen,
+    kind: Kind,
+    slim: fn(&mut K),
+) where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let mut events = watcher(api, watcher::Config::default())
-        .backoff(Pauses::default())
-        // Nobody here asks who owns which field, and it is half of an object.
-        .modify(|object| object.meta_mut().managed_fields = None)
-        .boxed();
+    let mut events = watcher(api, watcher::Config::default()).backoff(Pauses::default()).modify(slim).boxed();
     while let Some(event) = events.next().await {
         let seen = match event {
             Ok(event) => wrap(event),

@@ -17,47 +17,19 @@ use joiner_provider::{
     Unregistered,
 };
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Time};
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
-use kube::{Client, Resource, ResourceExt};
+use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
-use serde::Deserialize;
 use tokio::task::AbortHandle;
 
 use crate::Catalogue;
+use crate::instances::{self, Instances};
 use crate::launch::{self, PROVIDER_ID_PREFIX};
 
 /// How long a failed write of a Node waits before the next try.
 const RETRY: Duration = Duration::from_secs(1);
 /// Nodes asked for in one page.
 const PAGE: u32 = 500;
-
-/// Of a list of Nodes, what a list of machines needs: all of them come again and again.
-#[derive(Deserialize)]
-struct Listed {
-    metadata: ListMeta,
-    items: Vec<ListedNode>,
-}
-
-#[derive(Deserialize)]
-struct ListedNode {
-    metadata: ListedMeta,
-    #[serde(default)]
-    spec: ListedSpec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ListedMeta {
-    creation_timestamp: Option<Time>,
-    deletion_timestamp: Option<Time>,
-}
-
-#[derive(Deserialize, Default)]
-struct ListedSpec {
-    #[serde(rename = "providerID")]
-    provider_id: Option<String>,
-}
 
 /// A machine whose Node has not appeared yet.
 struct Pending {
@@ -76,6 +48,7 @@ pub struct KwokProvider {
     clock: Arc<dyn Clock>,
     seed: u64,
     pending: Table,
+    instances: Instances,
 }
 
 impl KwokProvider {
@@ -94,6 +67,7 @@ impl KwokProvider {
             clock,
             seed,
             pending: Table::default(),
+            instances: Instances::default(),
         }
     }
 
@@ -162,28 +136,11 @@ impl KwokProvider {
     }
 
     async fn list_all(&self) -> Result<Vec<Instance>, Error> {
-        let mut found = Vec::new();
-        let mut page = ListParams::default().limit(PAGE);
-        let client = self.nodes.clone().into_client();
-        loop {
-            let request = kube::core::Request::new(Node::url_path(&(), None)).list(&page);
-            let request = request.map_err(|error| Error::Transient(error.to_string()))?;
-            let nodes: Listed = client.request(request).await.map_err(|error| transient(&error))?;
-            for ListedNode { metadata, spec } in nodes.items {
-                if let Some(id) = spec.provider_id.filter(|id| id.starts_with(PROVIDER_ID_PREFIX)) {
-                    found.push(Instance {
-                        claim: id.strip_prefix(PROVIDER_ID_PREFIX).map(str::to_owned),
-                        provider_id: id,
-                        created: metadata.creation_timestamp.map(|time| time.0),
-                        terminating: metadata.deletion_timestamp.is_some(),
-                    });
-                }
-            }
-            match nodes.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => break,
-            }
-        }
+        self.instances.follow(&self.nodes, &self.clock);
+        let mut found = match self.instances.all() {
+            Some(known) => known,
+            None => self.ask_for_all().await?,
+        };
         for (claim, pending) in self.pending.lock().iter() {
             let provider_id = pending.launched.provider_id.clone();
             found.push(Instance {
@@ -194,6 +151,21 @@ impl KwokProvider {
             });
         }
         Ok(found)
+    }
+
+    /// The machines whose Nodes are there, from the server.
+    async fn ask_for_all(&self) -> Result<Vec<Instance>, Error> {
+        let mut found = Vec::new();
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let nodes = self.nodes.list(&page).await.map_err(|error| transient(&error))?;
+            let next = nodes.metadata.continue_.filter(|token| !token.is_empty());
+            found.extend(nodes.items.into_iter().filter_map(instances::machine).map(|(_, machine)| machine));
+            match next {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(found),
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Per pod only ids and what tells it from its siblings stay. Other objects are few; of those the fields that decide anything stay.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use joiner_api::instance_type::InstanceType;
 use joiner_api::{CostModel, NodeClaim, NodePool};
@@ -19,6 +20,7 @@ use crate::canon;
 use crate::daemons::DaemonDigest;
 use crate::default_spread::DefaultSpread;
 use crate::digest::{Claims, Digest};
+use crate::memo::Memo;
 use crate::node_digest::{ClaimDigest, NodeDigest};
 use crate::overlays::OverlayInput;
 use crate::problem::{Finding, Problem};
@@ -107,8 +109,9 @@ pub struct Cluster {
     pub(crate) workload_index: BTreeMap<(&'static str, String), usize>,
     pub(crate) workload_pods: usize,
     pub(crate) daemons: BTreeMap<String, DaemonDigest>,
-    pub(crate) nodes: BTreeMap<String, NodeDigest>,
-    pub(crate) node_claims: BTreeMap<String, ClaimDigest>,
+    memo: Memo,
+    pub(crate) nodes: BTreeMap<String, Arc<NodeDigest>>,
+    pub(crate) node_claims: BTreeMap<String, Arc<ClaimDigest>>,
     pub(crate) pools: BTreeMap<String, NodePool>,
     pub(crate) overlays: BTreeMap<String, OverlayInput>,
     pub(crate) cost_models: BTreeMap<String, CostModel>,
@@ -147,6 +150,7 @@ impl Cluster {
             workload_index: BTreeMap::new(),
             workload_pods: 0,
             daemons: BTreeMap::new(),
+            memo: Memo::default(),
             nodes: BTreeMap::new(),
             node_claims: BTreeMap::new(),
             pools: BTreeMap::new(),
@@ -239,7 +243,8 @@ impl Cluster {
     /// Takes a node in.
     pub fn add_node(&mut self, node: &Node) -> Result<(), Problem> {
         let name = cluster_name("Node", &node.metadata)?;
-        let digest = NodeDigest::new(node).map_err(|finding| finding.on("Node", &name, ""))?;
+        let digest = self.memo.nodes.digest(&name, &node.metadata, || NodeDigest::new(node));
+        let digest = digest.map_err(|finding| finding.on("Node", &name, ""))?;
         if self.nodes.insert(name.clone(), digest).is_some() {
             self.note_duplicate("Node", &name);
         }
@@ -256,10 +261,21 @@ impl Cluster {
         Ok(())
     }
 
+    /// Gives back what an earlier snapshot of the same cluster left, so that objects which have not changed are not read again.
+    pub fn remember(&mut self, memo: Memo) {
+        self.memo = memo;
+    }
+
+    /// What the next snapshot of this cluster may [`remember`](Self::remember).
+    pub fn memo(&mut self) -> Memo {
+        std::mem::take(&mut self.memo).carried_over()
+    }
+
     /// Takes a claim for a machine in.
     pub fn add_nodeclaim(&mut self, claim: &NodeClaim) -> Result<(), Problem> {
         let name = cluster_name("NodeClaim", &claim.metadata)?;
-        let digest = ClaimDigest::new(claim).map_err(|finding| finding.on("NodeClaim", &name, ""))?;
+        let digest = self.memo.claims.digest(&name, &claim.metadata, || ClaimDigest::new(claim));
+        let digest = digest.map_err(|finding| finding.on("NodeClaim", &name, ""))?;
         if self.node_claims.insert(name.clone(), digest).is_some() {
             self.note_duplicate("NodeClaim", &name);
         }

@@ -13,6 +13,7 @@ mod embedded;
 mod formats;
 mod lists;
 mod own_defaults;
+mod path;
 mod prune;
 mod rule_check;
 mod rule_types;

@@ -2,45 +2,96 @@
 
 use serde_json::Value;
 
-use super::schema::{Node, join};
+use super::path::Path;
+use super::schema::Node;
 use crate::schema::Schemas;
 
 /// Prunes a whole object; returns the paths of what went, sorted.
 pub(super) fn prune(root: &Node, object: &mut Value) -> Vec<String> {
     let mut gone = Vec::new();
-    prune_node(root, object, "", true, &mut gone);
+    prune_node(root, object, Path::Root, true, &mut gone);
     gone.sort();
     gone
 }
 
-/// Prunes a part of an object.
-pub(super) fn prune_below(node: &Node, value: &mut Value) {
-    prune_node(node, value, "", node.embedded, &mut Vec::new());
+/// The paths of what [`prune`] would drop, sorted.
+pub(super) fn undeclared(root: &Node, object: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    find_below(root, object, Path::Root, true, &mut found);
+    found.sort();
+    found
 }
 
-fn prune_node(node: &Node, value: &mut Value, path: &str, whole: bool, gone: &mut Vec<String>) {
+/// Prunes a part of an object.
+pub(super) fn prune_below(node: &Node, value: &mut Value) {
+    prune_node(node, value, Path::Root, node.embedded, &mut Vec::new());
+}
+
+/// What a schema says of a field.
+enum Verdict<'n> {
+    Stays,
+    /// Its own fields are those of all metadata.
+    Metadata,
+    Inside(&'n Node),
+    Goes,
+}
+
+fn judge<'n>(node: &'n Node, name: &str, whole: bool) -> Verdict<'n> {
+    match (name, node.member(name)) {
+        ("apiVersion" | "kind", _) if whole => Verdict::Stays,
+        ("metadata", _) if whole => Verdict::Metadata,
+        (_, Some(inner)) => Verdict::Inside(inner),
+        _ if node.preserve_unknown || node.any_additional => Verdict::Stays,
+        _ => Verdict::Goes,
+    }
+}
+
+fn prune_node(node: &Node, value: &mut Value, path: Path<'_>, whole: bool, gone: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => map.retain(|name, member| {
+            let path = Path::Field(&path, name);
+            match judge(node, name, whole) {
+                Verdict::Stays => {}
+                Verdict::Metadata => prune_metadata(member, &path, gone),
+                Verdict::Inside(inner) => prune_node(inner, member, path, inner.embedded, gone),
+                Verdict::Goes => {
+                    gone.push(path.to_string());
+                    return false;
+                }
+            }
+            true
+        }),
+        Value::Array(items) => {
+            let Some(inner) = &node.items else { return };
+            for (index, item) in items.iter_mut().enumerate() {
+                prune_node(inner, item, Path::Item(&path, index), inner.embedded, gone);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn find_below(node: &Node, value: &Value, path: Path<'_>, whole: bool, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
-            let names: Vec<String> = map.keys().cloned().collect();
-            for name in names {
-                let path = join(path, &name);
-                let Some(member) = map.get_mut(&name) else { continue };
-                match (name.as_str(), node.member(&name)) {
-                    ("apiVersion" | "kind", _) if whole => {}
-                    ("metadata", _) if whole => prune_metadata(member, &path, gone),
-                    (_, Some(inner)) => prune_node(inner, member, &path, inner.embedded, gone),
-                    _ if node.preserve_unknown || node.any_additional => {}
-                    _ => {
-                        map.remove(&name);
-                        gone.push(path);
+            for (name, member) in map {
+                let path = Path::Field(&path, name);
+                match judge(node, name, whole) {
+                    Verdict::Stays => {}
+                    Verdict::Metadata => {
+                        let names = member.as_object().into_iter().flat_map(serde_json::Map::keys);
+                        let unknown = names.filter(|name| !is_in_metadata(name));
+                        found.extend(unknown.map(|name| Path::Field(&path, name).to_string()));
                     }
+                    Verdict::Inside(inner) => find_below(inner, member, path, inner.embedded, found),
+                    Verdict::Goes => found.push(path.to_string()),
                 }
             }
         }
         Value::Array(items) => {
             let Some(inner) = &node.items else { return };
-            for (index, item) in items.iter_mut().enumerate() {
-                prune_node(inner, item, &format!("{path}[{index}]"), inner.embedded, gone);
+            for (index, item) in items.iter().enumerate() {
+                find_below(inner, item, Path::Item(&path, index), inner.embedded, found);
             }
         }
         _ => {}
@@ -48,13 +99,17 @@ fn prune_node(node: &Node, value: &mut Value, path: &str, whole: bool, gone: &mu
 }
 
 /// Metadata has the fields it has everywhere.
-fn prune_metadata(value: &mut Value, path: &str, gone: &mut Vec<String>) {
+fn is_in_metadata(name: &str) -> bool {
     let ty = Schemas::builtin().definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
-    let (Some(map), Some(ty)) = (value.as_object_mut(), ty) else { return };
+    ty.is_none_or(|ty| ty.has_field(name))
+}
+
+fn prune_metadata(value: &mut Value, path: &Path<'_>, gone: &mut Vec<String>) {
+    let Some(map) = value.as_object_mut() else { return };
     map.retain(|name, _| {
-        let known = ty.has_field(name);
+        let known = is_in_metadata(name);
         if !known {
-            gone.push(join(path, name));
+            gone.push(Path::Field(path, name).to_string());
         }
         known
     });

@@ -4,13 +4,18 @@
 //! place at a time, and the walk is ours: which old value a new one continues, what is shown of a value, what an unchanged value
 //! is still judged by.
 
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+
 use kube_cel::{
     CompilationError, CompilationResult, CompiledSchema, ErrorKind, ValidationError, compile_schema,
     validate_compiled,
 };
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::Cause;
+use super::path::Path;
 use super::rule_check;
 use super::schema::{Node, join};
 
@@ -23,6 +28,35 @@ pub(super) struct Rules {
     with_old: Option<CompiledSchema>,
     without_old: Option<CompiledSchema>,
     kind: String,
+    passed: Passed,
+}
+
+/// Values that broke no rule of a place, each with the old value it was judged beside. A rule sees nothing else, so the verdict stands; most
+/// writes leave most of an object as it was, and evaluating a rule costs more than all the rest of a write.
+#[derive(Default)]
+struct Passed(Mutex<HashMap<u64, (Value, Option<Value>)>>);
+
+impl Passed {
+    /// So many are kept, then all are forgotten.
+    const MOST: usize = 512;
+
+    fn has(&self, key: u64, new: &Value, old: Option<&Value>) -> bool {
+        let passed = self.0.lock();
+        passed.get(&key).is_some_and(|(known, beside)| known == new && beside.as_ref() == old)
+    }
+
+    fn add(&self, key: u64, new: &Value, old: Option<&Value>) {
+        let mut passed = self.0.lock();
+        if passed.len() >= Self::MOST {
+            passed.clear();
+        }
+        passed.insert(key, (new.clone(), old.cloned()));
+    }
+
+    fn key(&self, new: &Value, old: Option<&Value>) -> u64 {
+        let hasher = self.0.lock().hasher().clone();
+        hasher.hash_one((new, old))
+    }
 }
 
 impl Rules {
@@ -56,14 +90,24 @@ impl Rules {
             without_old: spelled("optional.none()"),
             compiled: if optional.is_empty() { compiled } else { with_rules(&own, plain) },
             kind,
+            passed: Passed::default(),
         })
     }
 
     /// Runs the rules on a value.
     fn run(&self, new: &Value, old: Option<&Value>) -> Vec<ValidationError> {
+        let key = self.passed.key(new, old);
+        if self.passed.has(key, new, old) {
+            return Vec::new();
+        }
         let spelled = if old.is_some() { &self.with_old } else { &self.without_old };
         let all = [Some(&self.compiled), spelled.as_ref()].into_iter().flatten();
-        all.filter_map(|compiled| validate_compiled(compiled, new, old).err()).flatten().collect()
+        let errors: Vec<ValidationError> =
+            all.filter_map(|compiled| validate_compiled(compiled, new, old).err()).flatten().collect();
+        if errors.is_empty() {
+            self.passed.add(key, new, old);
+        }
+        errors
     }
 
     fn compiled(&self, rule: &str) -> Option<&CompilationResult> {
@@ -179,7 +223,7 @@ fn without_rules(schema: &Value) -> Value {
 
 /// Runs the rules of all places on an object.
 pub(super) fn check(root: &Node, new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
-    visit(root, new, old, false, "", causes);
+    visit(root, new, old, false, Path::Root, causes);
 }
 
 /// `unchanged`: whether the nearest place above with an old value is as it was.
@@ -188,7 +232,7 @@ fn visit(
     new: &Value,
     old: Option<&Value>,
     unchanged: bool,
-    path: &str,
+    path: Path<'_>,
     causes: &mut Vec<Cause>,
 ) {
     if new.is_null() {
@@ -201,7 +245,7 @@ fn visit(
             // What did not change may stay as it is, unless the rule is about the change.
             let passes = unchanged && error.kind == ErrorKind::ValidationFailure;
             if !passes || rules.compares_with_old(&error.rule) {
-                causes.push(cause(rules, &error, new, path));
+                causes.push(cause(rules, &error, new, &path.to_string()));
             }
         }
     }
@@ -209,21 +253,16 @@ fn visit(
         Value::Object(map) => {
             for (name, value) in map {
                 if let Some(inner) = node.member(name) {
-                    visit(
-                        inner,
-                        value,
-                        node.continued_field(name, old),
-                        unchanged,
-                        &join(path, name),
-                        causes,
-                    );
+                    let old = node.continued_field(name, old);
+                    visit(inner, value, old, unchanged, Path::Field(&path, name), causes);
                 }
             }
         }
         Value::Array(items) => {
             let Some(inner) = &node.items else { return };
             for (index, item) in items.iter().enumerate() {
-                visit(inner, item, node.continued(item, old), unchanged, &format!("{path}[{index}]"), causes);
+                let old = node.continued(item, old);
+                visit(inner, item, old, unchanged, Path::Item(&path, index), causes);
             }
         }
         _ => {}

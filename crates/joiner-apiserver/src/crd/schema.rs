@@ -89,6 +89,11 @@ impl Structural {
         super::prune::prune(&self.root, object)
     }
 
+    /// The paths of fields that the schema does not declare, sorted.
+    pub fn undeclared(&self, object: &Value) -> Vec<String> {
+        super::prune::undeclared(&self.root, object)
+    }
+
     /// Fills in defaults, and drops nulls where null is no value.
     pub fn default(&self, object: &mut Value) {
         super::default::default(&self.root, object, true);
@@ -102,9 +107,10 @@ impl Structural {
         if self.has_embedded {
             embedded::check(&self.root, new, "", &mut causes);
         }
-        let doubled_before = old.is_some_and(|old| !super::lists::check(&self.root, old).is_empty());
-        if !doubled_before {
-            causes.extend(super::lists::check(&self.root, new));
+        let doubled = super::lists::check(&self.root, new);
+        let doubled_before = || old.is_some_and(|old| !super::lists::check(&self.root, old).is_empty());
+        if !doubled.is_empty() && !doubled_before() {
+            causes.extend(doubled);
         }
         if self.has_rules {
             if causes.iter().any(Cause::blocks_rules) {

@@ -5,10 +5,9 @@ use serde_json::Value;
 use super::PatchError;
 
 /// Applies a merge patch: objects merge, null removes, everything else replaces.
-pub fn merge(doc: &Value, patch: &Value) -> Value {
-    let mut result = doc.clone();
-    json_patch::merge(&mut result, patch);
-    result
+pub fn merge(mut doc: Value, patch: &Value) -> Value {
+    json_patch::merge(&mut doc, patch);
+    doc
 }
 
 /// Whether a value can be a merge patch or a strategic merge patch at all.
@@ -30,7 +29,7 @@ mod tests {
     fn null_removes_and_lists_are_replaced() {
         let doc = json!({"data": {"k": "v"}, "l": [{"a": 1}, {"b": 2}]});
         let patch = json!({"data": {"k": null, "l": "1"}, "l": [{"c": 3}]});
-        assert_eq!(merge(&doc, &patch), json!({"data": {"l": "1"}, "l": [{"c": 3}]}));
+        assert_eq!(merge(doc, &patch), json!({"data": {"l": "1"}, "l": [{"c": 3}]}));
     }
 
     #[test]

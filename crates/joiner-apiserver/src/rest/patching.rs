@@ -67,17 +67,17 @@ pub(crate) fn patch_value(call: &Call<'_>) -> Result<Value, Failure> {
 pub(crate) fn patched(
     language: Language,
     resource: &Resource,
-    document: &Value,
+    document: Value,
     patch: &Value,
 ) -> Result<Value, Failure> {
     match language {
-        Language::Json => Ok(patch::json(document, patch)?),
+        Language::Json => Ok(patch::json(&document, patch)?),
         Language::Merge => {
             patch::check_merge(patch)?;
             Ok(patch::merge(document, patch))
         }
         Language::Strategic | Language::Apply => match typed::type_of(resource) {
-            Some(ty) => Ok(patch::strategic(ty, document, patch)?),
+            Some(ty) => Ok(patch::strategic(ty, &document, patch)?),
             None => Ok(patch::merge(document, patch)),
         },
     }
@@ -133,8 +133,8 @@ pub(crate) fn patch_object(
     let Target { core, resource, subresource, .. } = *target;
     let mut session = core.store.open();
     let old = target.stored(&session)?;
-    let shown = render::in_version(resource, &old);
-    let mut new = patched(language, resource, &shown, &patch)?;
+    let shown = render::to_patch(resource, &old);
+    let mut new = patched(language, resource, shown, &patch)?;
     let problems = typed::check_value(resource, &new)?;
     if options.validation == FieldValidation::Strict
         && let Some(message) = crate::fields::strict_error(&problems)

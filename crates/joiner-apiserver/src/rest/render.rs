@@ -49,6 +49,13 @@ pub(crate) fn is_plain(resource: &Resource, object: &Stored) -> bool {
     plain
 }
 
+/// Writes down that an object was just filled with what its definition sets when nobody else does.
+pub(crate) fn has_its_defaults(resource: &Resource, object: &Stored) {
+    if let Some(custom) = &resource.custom {
+        object.object().set_plain_under(custom.mark());
+    }
+}
+
 /// The text of an object in the version of the path, if it can be had without looking inside.
 pub(crate) fn text_in_version(resource: &Resource, object: &Stored) -> Option<Bytes> {
     if !is_plain(resource, object) {
@@ -97,6 +104,17 @@ pub(crate) fn in_version(resource: &Resource, object: &Value) -> Value {
     object["apiVersion"] = resource.api_version().into();
     object["kind"] = resource.kind.clone().into();
     object
+}
+
+/// The object in the version of the path, to be changed.
+pub(crate) fn to_patch(resource: &Resource, object: &Stored) -> Value {
+    if !is_plain(resource, object) {
+        return in_version(resource, object);
+    }
+    let mut shown = object.to_value();
+    shown["apiVersion"] = resource.api_version().into();
+    shown["kind"] = resource.kind.clone().into();
+    shown
 }
 
 /// An object as clients of a version see it.

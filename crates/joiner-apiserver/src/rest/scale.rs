@@ -34,7 +34,7 @@ pub(crate) fn answer(call: &Call<'_>, verb: &str) -> Result<Answer, Failure> {
         if language == Language::Apply {
             return apply(call, &mut session, &old, &options);
         }
-        patched(language, resource, &scale, &patch_value(call)?)?
+        patched(language, resource, scale, &patch_value(call)?)?
     } else {
         body::document(call, "Scale")?.to_value()
     };

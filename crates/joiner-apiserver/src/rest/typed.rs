@@ -40,7 +40,7 @@ pub(crate) fn check(resource: &Resource, document: &Document) -> Result<Vec<Fiel
 pub(crate) fn check_value(resource: &Resource, object: &Value) -> Result<Vec<FieldProblem>, Failure> {
     let Some(ty) = type_of(resource) else { return Ok(Vec::new()) };
     if let Some(schema) = resource.custom.as_ref().and_then(|custom| custom.schema()) {
-        let unknown = schema.prune(&mut object.clone());
+        let unknown = schema.undeclared(object);
         return Ok(unknown.into_iter().map(FieldProblem::Unknown).collect());
     }
     let problems = fields::check(ty, object);

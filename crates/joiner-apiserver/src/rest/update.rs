@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::metadata::{
-    generation, has_finalizers, is_deleting, keep_field, keep_meta, meta, meta_text, set_meta,
+    generation, has_finalizers, is_deleting, keep_field, keep_meta, map_of, meta, meta_mut, meta_text,
+    set_meta,
 };
 use super::options::WriteOptions;
 use super::status::{Cause, Failure};
@@ -142,6 +143,7 @@ pub(crate) fn update_object(
         return Ok(Stored::shown(&resource.stored_as, new));
     }
     let stored = session.put(&resource.stored_as, &namespace, &name, new);
+    render::has_its_defaults(resource, &stored);
     definitions::after_write(core, session, resource, &stored);
     Ok(stored)
 }
@@ -182,17 +184,13 @@ fn check_identity(resource: &Resource, name: &str, old: &Value, new: &Value) -> 
 fn merge_sides(resource: &Resource, old: &Value, mut new: Value, subresource: &str) -> Value {
     match subresource {
         "status" => {
-            let mut merged = old.clone();
             // Nodes and pods are written by their agents through the status, labels included.
             let takes_metadata = resource.is("", "nodes") || resource.is("", "pods");
-            if takes_metadata {
-                for field in ["labels", "annotations"] {
-                    keep_meta(&mut merged, &new, field);
-                }
-            }
-            keep_meta(&mut merged, &new, "managedFields");
-            keep_field(&mut merged, &new, "status");
-            merged
+            let taken: &[&str] =
+                if takes_metadata { &["managedFields", "labels", "annotations"] } else { &["managedFields"] };
+            give_back(meta_mut(&mut new), meta(old), taken);
+            give_back(map_of(&mut new), old.as_object(), &["metadata", "status"]);
+            new
         }
         "ephemeralcontainers" => {
             let mut merged = old.clone();
@@ -205,6 +203,17 @@ fn merge_sides(resource: &Resource, old: &Value, mut new: Value, subresource: &s
                 keep_field(&mut new, old, "status");
             }
             new
+        }
+    }
+}
+
+/// Makes all fields but those taken what they were. Mostly they still are, and comparing costs less than copying.
+fn give_back(new: &mut Map<String, Value>, old: Option<&Map<String, Value>>, taken: &[&str]) {
+    let before = |name: &String| old.and_then(|old| old.get(name));
+    new.retain(|name, _| taken.contains(&name.as_str()) || before(name).is_some());
+    for (name, value) in old.into_iter().flatten().filter(|(name, _)| !taken.contains(&name.as_str())) {
+        if new.get(name) != Some(value) {
+            new.insert(name.clone(), value.clone());
         }
     }
 }

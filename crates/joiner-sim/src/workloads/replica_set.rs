@@ -1,6 +1,6 @@
 //! ReplicaSets: as many pods as are wanted, made from one template; and which of them go first when there are too many.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -119,11 +119,9 @@ impl ReplicaSets {
                 outcome.writes.push(note(NAME, key, set, "SuccessfulCreate", format!("Created pod: {name}")));
             }
         } else if pods.len() > wanted {
-            let mut ranked = rank(set, pods, cache);
-            ranked.sort_by(|left, right| goes_first(left, right, now));
-            for pod in ranked.iter().take((pods.len() - wanted).min(BURST)) {
-                let name = pod.object.name();
-                outcome.writes.push(Write::delete(pod.key.clone(), pod.object.uid()));
+            for pod in ranked(set, pods, cache, now).iter().take((pods.len() - wanted).min(BURST)) {
+                let name = &pod.key.name;
+                outcome.writes.push(Write::delete(pod.key.clone(), pod.uid));
                 outcome.writes.push(note(NAME, key, set, "SuccessfulDelete", format!("Deleted pod: {name}")));
             }
         }
@@ -176,16 +174,51 @@ fn status(
     json!(status)
 }
 
-/// A pod with what decides how soon it goes.
-struct Ranked<'a> {
-    key: &'a Key,
-    object: &'a Object,
+/// What decides how soon a pod goes, what counts first at the top; the least goes first.
+///
+/// Kubernetes leaves it to chance which of otherwise equal pods goes, and asks for the uid before it looks at restarts: that is no order,
+/// for it can go in circles. Here the uid comes last.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Rank<'a> {
+    bound: bool,
+    phase: u8,
+    ready: bool,
+    deletion_cost: i32,
     /// How many pods of the same owner's sets share its node.
-    neighbours: usize,
+    neighbours: Reverse<usize>,
+    /// 0 for pods that are not ready: they are only compared with their like.
+    ready_for: i64,
+    restarts: Reverse<i64>,
+    age: i64,
+    uid: &'a str,
+    key: &'a Key,
 }
 
-/// Pods on nodes with many of their kind go earlier: those of all sets of the same Deployment count.
-fn rank<'a>(set: &Value, pods: &[(&'a Key, &'a Object)], cache: &Cache) -> Vec<Ranked<'a>> {
+impl<'a> Rank<'a> {
+    fn of(key: &'a Key, pod: &'a Object, neighbours: usize, now: Timestamp) -> Self {
+        let ready = is_ready(pod);
+        let cost = pod.annotation(DELETION_COST).and_then(|cost| cost.parse().ok());
+        Self {
+            bound: !pod.text(&["spec", "nodeName"]).is_empty(),
+            phase: match pod.text(&["status", "phase"]) {
+                "Pending" => 0,
+                "Running" => 2,
+                _ => 1,
+            },
+            ready,
+            deletion_cost: cost.unwrap_or(0),
+            neighbours: Reverse(neighbours),
+            ready_for: if ready { magnitude(ready_since(pod), now) } else { 0 },
+            restarts: Reverse(restarts(pod)),
+            age: magnitude(pod.created(), now),
+            uid: pod.uid(),
+            key,
+        }
+    }
+}
+
+/// The order in which pods go. Pods on nodes with many of their kind go earlier: those of all sets of the same Deployment count.
+fn ranked<'a>(set: &Value, pods: &[(&'a Key, &'a Object)], cache: &Cache, now: Timestamp) -> Vec<Rank<'a>> {
     let mut per_node: BTreeMap<&str, usize> = BTreeMap::new();
     let sets: Vec<&str> = match set.manager() {
         Some(manager) => cache.managed_by(manager.uid, Kind::ReplicaSet).map(|(_, set)| set.uid()).collect(),
@@ -196,40 +229,11 @@ fn rank<'a>(set: &Value, pods: &[(&'a Key, &'a Object)], cache: &Cache) -> Vec<R
             *per_node.entry(pod.text(&["spec", "nodeName"])).or_default() += 1;
         }
     }
-    pods.iter()
-        .map(|(key, object)| Ranked {
-            key,
-            object,
-            neighbours: per_node.get(object.text(&["spec", "nodeName"])).copied().unwrap_or(0),
-        })
-        .collect()
-}
-
-fn goes_first(left: &Ranked<'_>, right: &Ranked<'_>, now: Timestamp) -> Ordering {
-    let (a, b) = (left.object, right.object);
-    let bound = |pod: &Value| !pod.text(&["spec", "nodeName"]).is_empty();
-    let phase = |pod: &Value| match pod.text(&["status", "phase"]) {
-        "Pending" => 0,
-        "Running" => 2,
-        _ => 1,
-    };
-    let cost =
-        |pod: &Value| pod.annotation(DELETION_COST).and_then(|cost| cost.parse::<i32>().ok()).unwrap_or(0);
-    bound(a)
-        .cmp(&bound(b))
-        .then_with(|| phase(a).cmp(&phase(b)))
-        .then_with(|| is_ready(a).cmp(&is_ready(b)))
-        .then_with(|| cost(a).cmp(&cost(b)))
-        .then_with(|| right.neighbours.cmp(&left.neighbours))
-        .then_with(|| match is_ready(a) && is_ready(b) {
-            true => magnitude(ready_since(a), now).cmp(&magnitude(ready_since(b), now)),
-            false => Ordering::Equal,
-        })
-        .then_with(|| restarts(b).cmp(&restarts(a)))
-        .then_with(|| magnitude(a.created(), now).cmp(&magnitude(b.created(), now)))
-        // Kubernetes leaves it to chance, and asks for the uid before it looks at restarts: that is no order, for it can go in circles.
-        .then_with(|| a.uid().cmp(b.uid()))
-        .then_with(|| left.key.cmp(right.key))
+    let neighbours = |pod: &Object| per_node.get(pod.text(&["spec", "nodeName"])).copied().unwrap_or(0);
+    let mut ranked: Vec<Rank<'_>> =
+        pods.iter().map(|(key, pod)| Rank::of(key, pod, neighbours(pod), now)).collect();
+    ranked.sort_unstable();
+    ranked
 }
 
 /// Ages are compared by their power of two, so that which of many old pods goes is a matter of chance (their uid) rather than of age.
@@ -249,37 +253,48 @@ fn restarts(pod: &Value) -> i64 {
 mod tests {
     use super::*;
 
+    /// What the fields say, most weighty first; each pod goes before the next for that reason alone.
     #[test]
-    fn pods_of_any_age_and_any_number_of_restarts_have_an_order() {
+    fn what_counts_more_decides_first() {
         let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
         let time = |seconds: i64| (now - jiff::SignedDuration::from_secs(seconds)).to_string();
-        let pods: Vec<(Key, Object)> = (0..200_i64)
-            .map(|number| {
-                let name = format!("web-{number}");
-                let pod = json!({
-                    "metadata": {"name": name, "namespace": "shop", "uid": format!("{}", (number * 7919) % 1009),
-                        "creationTimestamp": time(100 + number % 3)},
-                    "spec": {"nodeName": "a"},
-                    "status": {
-                        "phase": "Running",
-                        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": time(70 + number % 4)}],
-                        "containerStatuses": [{"restartCount": number % 5}],
-                    },
-                });
-                (Key::new(Kind::Pod, "shop", &name), Object::from(pod))
-            })
-            .collect();
-        let ranked: Vec<Ranked<'_>> =
-            pods.iter().map(|(key, object)| Ranked { key, object, neighbours: 1 }).collect();
-        for a in &ranked {
-            for b in &ranked {
-                assert_eq!(goes_first(a, b, now), goes_first(b, a, now).reverse());
-                for c in ranked.iter().step_by(7) {
-                    if goes_first(a, b, now).is_le() && goes_first(b, c, now).is_le() {
-                        assert!(goes_first(a, c, now).is_le(), "{} {} {}", a.key, b.key, c.key);
-                    }
-                }
-            }
+        let pod = |node: &str,
+                   phase: &str,
+                   ready: Option<i64>,
+                   cost: &str,
+                   restarts: i64,
+                   age: i64,
+                   uid: &str| {
+            let ready = ready
+                .map(|since| json!({"type": "Ready", "status": "True", "lastTransitionTime": time(since)}));
+            Object::from(json!({
+                "metadata": {"name": "web", "namespace": "shop", "uid": uid, "creationTimestamp": time(age),
+                    "annotations": {DELETION_COST: cost}},
+                "spec": {"nodeName": node},
+                "status": {"phase": phase, "conditions": ready.into_iter().collect::<Vec<_>>(),
+                    "containerStatuses": [{"restartCount": restarts}]},
+            }))
+        };
+        let order = [
+            (pod("", "Pending", None, "9", 0, 900, "z"), 1),
+            (pod("a", "Pending", None, "9", 0, 900, "z"), 1),
+            (pod("a", "Unknown", None, "9", 0, 900, "z"), 1),
+            (pod("a", "Running", None, "9", 0, 900, "z"), 1),
+            (pod("a", "Running", Some(800), "-5", 0, 900, "z"), 1),
+            (pod("a", "Running", Some(800), "0", 0, 900, "z"), 3),
+            (pod("a", "Running", Some(10), "0", 0, 900, "z"), 2),
+            (pod("a", "Running", Some(800), "0", 5, 900, "z"), 2),
+            (pod("a", "Running", Some(800), "0", 1, 820, "z"), 2),
+            // 800 and 1,000 seconds are of one magnitude, 9,000 are not.
+            (pod("a", "Running", Some(800), "0", 0, 1000, "z"), 2),
+            (pod("a", "Running", Some(800), "0", 0, 9000, "a"), 2),
+            (pod("a", "Running", Some(800), "0", 0, 9100, "b"), 2),
+        ];
+        let key = Key::new(Kind::Pod, "shop", "web");
+        let ranks: Vec<Rank<'_>> =
+            order.iter().map(|(pod, neighbours)| Rank::of(&key, pod, *neighbours, now)).collect();
+        for (number, pair) in ranks.windows(2).enumerate() {
+            assert!(pair[0] < pair[1], "pod {number} goes before the next");
         }
     }
 }

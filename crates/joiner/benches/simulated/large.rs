@@ -1,14 +1,20 @@
-//! A large cluster: loaded, brought to life, and then asked for more.
+//! A large cluster out of a file: read, brought to life, and then asked for more.
 
+use std::fs::File;
+use std::hash::{Hash, Hasher};
+use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use joiner::commands::up::assembly::{Design, Parts};
 use joiner::commands::up::feed::SharedBoard;
+use joiner::import::FromMode;
+use joiner::snapshot::kinds::KINDS;
+use joiner::snapshot::scrub::Scrubber;
 use joiner_apiserver::direct::{Changes, Direct};
 use joiner_apiserver::resources::Resource;
-use joiner_apiserver::service::ApiServer;
 use joiner_provider_kwok::Catalogue;
 use joiner_sim::clock::Clock;
 use serde_json::{Value, json};
@@ -19,25 +25,31 @@ use crate::{cpu_seconds, peak_memory};
 
 const PODS_PER_SET: usize = 200;
 const MORE: usize = 1000;
-const LOADERS: usize = 2;
+/// When everything began.
+const AT: &str = "2026-03-02T00:00:00Z";
 
 /// Prints how long it takes.
 pub fn run(nodes: usize, pods: usize) {
+    let file = std::env::temp_dir().join(format!("joiner-large-{}.json", std::process::id()));
+    let size = write_snapshot(&file, nodes, pods);
+    println!("{nodes} nodes and {pods} pods in a file of {} MB", size / 1_000_000);
     let begun = Instant::now();
     let (tell, told) = oneshot::channel();
     let (end, ended) = oneshot::channel::<()>();
     let cluster = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async move {
+            let import =
+                joiner::import::read(std::slice::from_ref(&file)).unwrap().for_simulation(FromMode::AsIs);
+            std::fs::remove_file(&file).ok();
             let design = Design {
                 clock: Clock::new(Timestamp::now(), 1),
                 seed: 1,
                 catalogue: Some(Catalogue::hypothetical()),
                 folder: None,
-                restored: Vec::new(),
+                restored: import.objects,
             };
             let Parts { server, client, mut world, controllers, .. } = design.assemble().unwrap();
-            load(&server, nodes, pods);
             let controllers = controllers.unwrap();
             let board = SharedBoard::default();
             tell.send((server, controllers.summary(), board.clone())).ok();
@@ -50,7 +62,7 @@ pub fn run(nodes: usize, pods: usize) {
         });
     });
     let (server, summary, board) = told.blocking_recv().unwrap();
-    println!("{nodes} nodes and {pods} pods loaded: {:.1?}, {} MiB", begun.elapsed(), peak_memory());
+    println!("the server has them: {:.1?}, {} MiB", begun.elapsed(), peak_memory());
     let door = server.direct("measurement");
     let deployments = door.resource("apps", "deployments").unwrap();
     let all_pods = door.resource("", "pods").unwrap();
@@ -104,40 +116,43 @@ fn bound(changes: &mut Changes, wanted: usize) {
     }
 }
 
-fn load(server: &ApiServer, nodes: usize, pods: usize) {
-    let door = server.direct("loader");
-    let resource = |group: &str, plural: &str| door.resource(group, plural).unwrap();
-    let (sets, all_nodes, all_pods) =
-        (resource("apps", "replicasets"), resource("", "nodes"), resource("", "pods"));
-    let kinds = [resource("karpenter.kwok.sh", "kwoknodeclasses"), resource("karpenter.sh", "nodepools")];
-    for (kind, object) in kinds.iter().zip(pool(None)) {
-        door.create(kind, "", object).unwrap();
-    }
-    let owners: Vec<Value> = (0..pods.div_ceil(PODS_PER_SET))
-        .map(|set| {
-            let replicas = PODS_PER_SET.min(pods - set * PODS_PER_SET);
-            let made = door.create(&sets, "default", replica_set(set, replicas)).unwrap();
-            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": made["metadata"]["name"],
-                "uid": made["metadata"]["uid"], "controller": true})
-        })
-        .collect();
-    std::thread::scope(|scope| {
-        for loader in 0..LOADERS {
-            let (door, all_nodes, all_pods, owners) = (&door, &all_nodes, &all_pods, &owners);
-            scope.spawn(move || {
-                for number in (loader..nodes).step_by(LOADERS) {
-                    door.create(all_nodes, "", node(number)).unwrap();
-                }
-                for number in (loader..pods).step_by(LOADERS) {
-                    let made =
-                        door.create(all_pods, "default", pod(number, nodes, &owners[number / PODS_PER_SET]));
-                    let mut running = made.unwrap().into_value();
-                    running["status"] = status();
-                    door.update_status(all_pods, running).unwrap();
-                }
-            });
+/// A snapshot as `joiner snapshot` writes them. Returns its size.
+fn write_snapshot(file: &Path, nodes: usize, pods: usize) -> u64 {
+    let scrubber = Scrubber::new("measurement");
+    let kinds = [("apps/v1", "ReplicaSet"), ("v1", "Node"), ("v1", "Pod")];
+    let whole = |(version, kind): (&str, &str), namespace: Option<&str>, mut object: Value| {
+        object["apiVersion"] = version.into();
+        object["kind"] = kind.into();
+        object["metadata"]["creationTimestamp"] = AT.into();
+        object["metadata"]["uid"] = uid(kind, object["metadata"]["name"].as_str().unwrap()).into();
+        if let Some(namespace) = namespace {
+            object["metadata"]["namespace"] = namespace.into();
         }
+        let read_as = KINDS.iter().find(|known| known.kind == kind).unwrap();
+        scrubber.object(read_as, "v1", object).unwrap()
+    };
+    let sets = (0..pods.div_ceil(PODS_PER_SET)).map(|set| {
+        let replicas = PODS_PER_SET.min(pods - set * PODS_PER_SET);
+        whole(kinds[0], Some("default"), replica_set(set, replicas))
     });
+    let all_nodes = (0..nodes).map(|number| whole(kinds[1], None, node(number)));
+    let all_pods = (0..pods).map(|number| whole(kinds[2], Some("default"), pod(number, nodes)));
+    let mut out = BufWriter::new(File::create(file).unwrap());
+    out.write_all(br#"{"apiVersion":"v1","kind":"List","items":["#).unwrap();
+    for (number, object) in pool(None).into_iter().chain(sets).chain(all_nodes).chain(all_pods).enumerate() {
+        out.write_all(if number == 0 { b"\n" } else { b",\n" }).unwrap();
+        serde_json::to_writer(&mut out, &object).unwrap();
+    }
+    out.write_all(b"\n]}\n").unwrap();
+    out.into_inner().unwrap().metadata().unwrap().len()
+}
+
+/// The same for the same object, different for others.
+fn uid(kind: &str, name: &str) -> String {
+    let mut hasher = std::hash::DefaultHasher::new();
+    (kind, name).hash(&mut hasher);
+    let number = hasher.finish();
+    format!("{:08x}-{:04x}-4000-8000-{:012x}", number >> 32, number >> 16 & 0xffff, number & 0xffff_ffff_ffff)
 }
 
 fn app(set: usize) -> String {
@@ -157,31 +172,31 @@ fn container() -> Value {
 fn node(number: usize) -> Value {
     let name = format!("node-{number:05}");
     let room = json!({"cpu": "16", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"});
-    let at = "2026-03-02T00:00:00Z";
     json!({
         "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": {
             "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": format!("zone-{}", number % 3),
             "node.kubernetes.io/instance-type": "m5.4xlarge", "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}},
         "spec": {"providerID": format!("other://{name}")},
         "status": {"capacity": room, "allocatable": room, "conditions": [
-            {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": at, "lastTransitionTime": at}]},
+            {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": AT, "lastTransitionTime": AT}]},
     })
 }
 
-fn pod(number: usize, nodes: usize, owner: &Value) -> Value {
+fn pod(number: usize, nodes: usize) -> Value {
+    let set = app(number / PODS_PER_SET);
     json!({
-        "metadata": {"name": format!("{}-{number:06}", app(number / PODS_PER_SET)), "labels": {"app": app(number / PODS_PER_SET)},
-            "ownerReferences": [owner]},
+        "metadata": {"name": format!("{set}-{number:06}"), "labels": {"app": set}, "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "uid": uid("ReplicaSet", &set), "controller": true}]},
         "spec": {"nodeName": format!("node-{:05}", number % nodes), "containers": [container()]},
+        "status": status(),
     })
 }
 
 fn status() -> Value {
-    let at = "2026-03-02T00:00:00Z";
     let condition =
-        |kind: &str| json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": at});
-    json!({"phase": "Running", "startTime": at, "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}], "conditions": [
+        |kind: &str| json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": AT});
+    json!({"phase": "Running", "startTime": AT, "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}], "conditions": [
             condition("PodScheduled"), condition("Initialized"), condition("ContainersReady"), condition("Ready")],
         "containerStatuses": [{"name": "main", "image": "example.com/app:1", "imageID": "", "ready": true, "started": true,
-            "restartCount": 0, "state": {"running": {"startedAt": at}}}]})
+            "restartCount": 0, "state": {"running": {"startedAt": AT}}}]})
 }

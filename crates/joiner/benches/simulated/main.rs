@@ -5,7 +5,7 @@
 //! | `start` | from the start of the program to the first answer over TLS, with and without a cluster behind the API |
 //! | `growth` | a Deployment of 1,000 pods comes to an empty cluster, in real time: until all of them run on nodes that joiner made |
 //! | `day` | 24 hours of about 1,000 nodes with 1,000 scale events, in virtual time and on one thread |
-//! | `large` | 5,000 nodes and 100,000 pods are loaded; then 1,000 more pods come |
+//! | `large` | 5,000 nodes and 100,000 pods come to life out of a file; then 1,000 more pods come |
 //!
 //! Each runs in a process of its own, so that memory is its own. `large 500 10000` and `day 100 100` are smaller ones.
 

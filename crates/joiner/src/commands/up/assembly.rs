@@ -19,6 +19,10 @@ use serde_json::Value;
 use super::api_only::Definitions;
 use crate::import::restore;
 
+/// Changes of each resource that are kept for watches. All that must not miss any live in this process and are never far behind; a busy day would
+/// otherwise fill gigabytes with the past.
+const HISTORY: usize = 20_000;
+
 /// How a cluster is put together.
 #[derive(Debug)]
 pub struct Design {
@@ -58,7 +62,8 @@ impl Design {
     pub fn assemble(self) -> anyhow::Result<Parts> {
         let definitions = Definitions::begin()?;
         let clock = self.clock;
-        let settings = ServerSettings { seed: self.seed, usage: true, ..ServerSettings::default() };
+        let settings =
+            ServerSettings { seed: self.seed, usage: true, history: HISTORY, ..ServerSettings::default() };
         let server = match &self.folder {
             Some(folder) => ApiServer::in_folder(Arc::new(clock.clone()), &settings, folder)?,
             None => ApiServer::new(Arc::new(clock.clone()), &settings),
