@@ -21,6 +21,10 @@ use serde_json::{Value, json};
 
 const PODS: usize = 1000;
 
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let nodes = arguments.first().map_or(1000, |nodes| nodes.parse().unwrap());

@@ -25,6 +25,11 @@ fn is_wanted(object: &Value, stage: &str) -> bool {
     object.label(&format!("{stage}.stage.kwok.x-k8s.io")) == Some("true")
 }
 
+/// Whether a pod is meant to fail.
+pub(super) fn is_to_fail(pod: &Value) -> bool {
+    is_wanted(pod, POD)
+}
+
 fn said<'a>(object: &'a Value, stage: &str, what: &str) -> Option<&'a str> {
     object.annotation(&format!("{stage}.stage.kwok.x-k8s.io/{what}"))
 }
@@ -38,7 +43,7 @@ impl Kubelets {
 
     /// Lets a running pod fail, if it is meant to; says whether it is.
     pub(super) fn pod_chaos(&self, key: &Key, pod: &Object, now: Timestamp, outcome: &mut Outcome) -> bool {
-        if !is_wanted(pod, POD) {
+        if !is_to_fail(pod) {
             return false;
         }
         let due = self.chaos_at(pod, POD, pod.time(&["status", "startTime"]).unwrap_or(now));

@@ -170,7 +170,8 @@ impl Controller for Kubelets {
             }
             Kind::Pod
                 if event.change != Change::Deleted
-                    && !event.object.text(&["spec", "nodeName"]).is_empty() =>
+                    && !event.object.text(&["spec", "nodeName"]).is_empty()
+                    && !pod::runs_on(&event.object) =>
             {
                 keys.push(event.key.clone());
             }

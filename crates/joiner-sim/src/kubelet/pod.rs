@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Kubelets, annotations};
+use super::{Kubelets, annotations, chaos};
 use crate::controller::Outcome;
 use crate::json::{moment, set_condition};
 use crate::object::{Fields, Key, Object};
@@ -58,8 +58,7 @@ impl Kubelets {
 
     /// Pods of Jobs end by themselves, and any pod that says so.
     fn finish(&mut self, key: &Key, pod: &Object, now: Timestamp, outcome: &mut Outcome) {
-        let of_job = pod.manager().is_some_and(|manager| manager.kind == "Job");
-        if !of_job && pod.annotation(annotations::DURATION).is_none() {
+        if !ends_by_itself(pod) {
             return;
         }
         let duration = self.time(pod, annotations::DURATION, "pod-complete", self.lifecycle.job_duration);
@@ -107,6 +106,20 @@ impl Kubelets {
             });
         }
     }
+}
+
+/// Whether there is nothing to do for a pod before somebody changes it: it runs, and is to go on.
+pub(super) fn runs_on(pod: &Value) -> bool {
+    pod.text(&["status", "phase"]) == "Running"
+        && !pod.is_deleting()
+        && pod.condition_is_true("Ready")
+        && !ends_by_itself(pod)
+        && !chaos::is_to_fail(pod)
+}
+
+fn ends_by_itself(pod: &Value) -> bool {
+    pod.manager().is_some_and(|manager| manager.kind == "Job")
+        || pod.annotation(annotations::DURATION).is_some()
 }
 
 fn host_address(node: &Value) -> &str {

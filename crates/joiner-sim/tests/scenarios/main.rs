@@ -129,7 +129,7 @@ async fn a_real_cluster_still_does_it() {
     };
     let recording = std::env::var_os("JOINER_RECORD").is_some();
     let scripts = scripts();
-    let mut problems = Vec::new();
+    let mut differing = Vec::new();
     // Waiting takes most of the time, so several are played side by side.
     for together in scripts.chunks(12) {
         let played = together.iter().map(|script| async {
@@ -146,9 +146,20 @@ async fn a_real_cluster_still_does_it() {
             } else {
                 let expected: Vec<Value> =
                     serde_json::from_str(&std::fs::read_to_string(observed(script)).unwrap()).unwrap();
-                problems.extend(differences(script, &expected, &found));
+                if !differences(script, &expected, &found).is_empty() {
+                    differing.push((script, expected, found));
+                }
             }
         }
+    }
+    // A dozen at once make a cluster slow, and what its controllers see of each other's work late. What differs is played again alone, and must not then.
+    let mut problems = Vec::new();
+    for (script, expected, found) in differing {
+        println!("played again:\n{}", differences(script, &expected, &found).join("\n\n"));
+        let real = Real::new(bed.client.another());
+        real.is_gone(script).await;
+        let found = real.play(script, Some(&expected)).await;
+        problems.extend(differences(script, &expected, &found));
     }
     assert!(problems.is_empty(), "{} scripts\n{}", scripts.len(), problems.join("\n\n"));
 }

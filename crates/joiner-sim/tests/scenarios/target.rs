@@ -369,7 +369,7 @@ impl Real {
     async fn clean(&self, script: &Script) {
         let server = Server::Real(&self.client);
         for node in server.list(Kind::Node, "").await {
-            if !node.name().starts_with(&script.name) {
+            if !is_of(&node, script) {
                 continue;
             }
             let path = format!("{}/{}", collection(Kind::Node, ""), node.name());
@@ -378,4 +378,25 @@ impl Real {
         let path = format!("{}/{}", collection(Kind::Namespace, ""), script.name);
         server.send(Method::DELETE, &path, "application/json", None).await;
     }
+
+    /// Waits until nothing is left of a script that was played.
+    pub async fn is_gone(&self, script: &Script) {
+        let server = Server::Real(&self.client);
+        let path = format!("{}/{}", collection(Kind::Namespace, ""), script.name);
+        for _ in 0..600 {
+            let (status, _) = server.send(Method::GET, &path, "application/json", None).await;
+            let nodes = server.list(Kind::Node, "").await;
+            if status == 404 && !nodes.iter().any(|node| is_of(node, script)) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("{}: its namespace or its nodes do not go", script.name);
+    }
+}
+
+/// Whether a node is called `$ns-WORD`. The name of one script may be the beginning of another's.
+fn is_of(node: &Value, script: &Script) -> bool {
+    let word = node.name().strip_prefix(&script.name).and_then(|rest| rest.strip_prefix('-'));
+    word.is_some_and(|word| !word.contains('-'))
 }
