@@ -47,8 +47,6 @@ pub mod entry;
 mod entry_reader;
 pub mod file;
 pub mod hypothetical;
-#[cfg(feature = "live")]
-mod instances;
 pub mod labels;
 pub mod launch;
 #[cfg(feature = "live")]

@@ -3,6 +3,8 @@
 //! A machine exists from the moment it is chosen. With a `nodeRegistrationDelay` its Node appears later; until then the machine is kept in a table, so that
 //! listing finds it and ending it stops the Node from ever appearing. After a restart the table is filled again from the claims.
 
+mod instances;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +24,8 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
+use self::instances::Instances;
 use crate::Catalogue;
-use crate::instances::{self, Instances};
 use crate::launch::{self, PROVIDER_ID_PREFIX};
 
 /// How long a failed write of a Node waits before the next try.
