@@ -276,8 +276,9 @@ impl Engine {
         if !matches!(key, Key::Pool(_) | Key::Disruption) {
             return None;
         }
-        let due =
-            self.looked.get(key).and_then(|last| last.checked_add(signed(self.settings.look_interval)).ok());
+        // A look in the future was before the clock was set back.
+        let last = self.looked.get(key).filter(|last| **last <= now);
+        let due = last.and_then(|last| last.checked_add(signed(self.settings.look_interval)).ok());
         if due.is_some_and(|due| due > now) {
             return due;
         }
@@ -388,6 +389,9 @@ impl Engine {
             Seen::Pool(event) => {
                 for change in self.world.pools.observe(event) {
                     self.pool_changed(&change.key);
+                    if change.new.is_none() {
+                        self.looked.remove(&Key::Pool(change.key));
+                    }
                 }
             }
             Seen::Class(event) => {

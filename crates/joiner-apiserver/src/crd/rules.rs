@@ -39,6 +39,8 @@ struct Passed(Mutex<HashMap<u64, (Value, Option<Value>)>>);
 impl Passed {
     /// So many are kept, then all are forgotten.
     const MOST: usize = 512;
+    /// Larger values are judged anew each time: what is kept must not grow with what clients send.
+    const LARGEST: usize = 16 * 1024;
 
     fn has(&self, key: u64, new: &Value, old: Option<&Value>) -> bool {
         let passed = self.0.lock();
@@ -46,6 +48,9 @@ impl Passed {
     }
 
     fn add(&self, key: u64, new: &Value, old: Option<&Value>) {
+        if [Some(new), old].into_iter().flatten().any(|value| size(value) > Self::LARGEST) {
+            return;
+        }
         let mut passed = self.0.lock();
         if passed.len() >= Self::MOST {
             passed.clear();
@@ -56,6 +61,16 @@ impl Passed {
     fn key(&self, new: &Value, old: Option<&Value>) -> u64 {
         let hasher = self.0.lock().hasher().clone();
         hasher.hash_one((new, old))
+    }
+}
+
+/// About how many bytes a value takes as text.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| 1 + size(item)).sum(),
+        Value::Object(map) => map.iter().map(|(name, value)| 4 + name.len() + size(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
     }
 }
 
@@ -302,6 +317,35 @@ fn uncapitalised(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn rules(rule: &str) -> Rules {
+        let schema = json!({"type": "string", RULES: [{"rule": rule, "message": "broken"}]});
+        Rules::parse(&schema, "", false, &mut Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn what_passed_alone_is_judged_again_beside_an_old_value() {
+        let rules = rules("self == oldSelf");
+        let (a, b) = (json!("a"), json!("b"));
+        assert!(rules.run(&a, None).is_empty() && rules.run(&b, None).is_empty());
+        assert!(rules.run(&b, Some(&b)).is_empty());
+        for _ in 0..2 {
+            assert_eq!(rules.run(&b, Some(&a)).len(), 1, "what is refused is refused again");
+            assert!(rules.run(&b, Some(&b)).is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let rules = rules("self != 'no'");
+        assert!(rules.run(&"x".repeat(Passed::LARGEST + 1).into(), None).is_empty());
+        assert_eq!(rules.passed.0.lock().len(), 0, "too large");
+        for number in 0..=Passed::MOST {
+            assert!(rules.run(&number.to_string().into(), None).is_empty());
+        }
+        assert_eq!(rules.passed.0.lock().len(), 1, "all were forgotten, and one came after");
+        assert_eq!(rules.run(&"no".into(), None).len(), 1);
+    }
 
     #[test]
     fn words_are_replaced_where_they_are_words() {
