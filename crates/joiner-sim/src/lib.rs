@@ -28,6 +28,7 @@ pub mod kubelet;
 pub mod namespace;
 pub mod node_lifecycle;
 pub mod object;
+mod outline;
 pub mod pace;
 pub mod pod_gc;
 mod queue;

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use joiner_apiserver::{selector, store};
 use serde_json::{Map, Value};
 
+use crate::outline::{self, Outline};
+
 /// One state of an object, without the record of who owns its fields. A change makes a new one.
 ///
 /// It reads as a [`Value`] and is parsed when somebody looks inside for the first time: parsed it takes ten times the memory of the text,
@@ -19,6 +21,8 @@ pub struct Object(Arc<State>);
 
 struct State {
     value: OnceLock<Value>,
+    /// What many ask about it.
+    outline: OnceLock<Arc<Outline>>,
     /// Nothing for an object that did not come from a server.
     text: Option<Arc<store::Object>>,
 }
@@ -26,12 +30,26 @@ struct State {
 impl Object {
     /// A state that the server keeps.
     pub fn kept(text: Arc<store::Object>) -> Self {
-        Self(Arc::new(State { value: OnceLock::new(), text: Some(text) }))
+        Self::new(OnceLock::new(), Some(text))
     }
 
     /// The same for one that is parsed already.
     pub fn parsed(text: Arc<store::Object>, value: Value) -> Self {
-        Self(Arc::new(State { value: OnceLock::from(value), text: Some(text) }))
+        Self::new(OnceLock::from(value), Some(text))
+    }
+
+    fn new(value: OnceLock<Value>, text: Option<Arc<store::Object>>) -> Self {
+        Self(Arc::new(State { value, outline: OnceLock::new(), text }))
+    }
+
+    fn outline(&self) -> &Outline {
+        let State { value, outline, text } = &*self.0;
+        outline.get_or_init(|| {
+            Arc::new(match (value.get(), text) {
+                (None, Some(text)) => Outline::read(text.text()),
+                _ => Outline::of(self),
+            })
+        })
     }
 
     /// Whether somebody has looked inside, and the server could tell again what is there.
@@ -42,7 +60,11 @@ impl Object {
     /// The same state, not parsed, if the server keeps it.
     pub(crate) fn cold(&self) -> Self {
         match &self.0.text {
-            Some(text) => Self::kept(text.clone()),
+            Some(text) => Self(Arc::new(State {
+                value: OnceLock::new(),
+                outline: self.0.outline.clone(),
+                text: Some(text.clone()),
+            })),
             None => self.clone(),
         }
     }
@@ -50,7 +72,7 @@ impl Object {
 
 impl From<Value> for Object {
     fn from(value: Value) -> Self {
-        Self(Arc::new(State { value: OnceLock::from(value), text: None }))
+        Self::new(OnceLock::from(value), None)
     }
 }
 
@@ -58,7 +80,7 @@ impl Deref for Object {
     type Target = Value;
 
     fn deref(&self) -> &Value {
-        let State { value, text } = &*self.0;
+        let State { value, text, .. } = &*self.0;
         value.get_or_init(|| text.as_ref().map(|text| text.parse_slim()).unwrap_or_default())
     }
 }
@@ -268,6 +290,8 @@ pub trait Fields {
     fn condition(&self, kind: &str) -> Option<&Value>;
     /// Whether a condition is `True`.
     fn condition_is_true(&self, kind: &str) -> bool;
+    /// Since when a condition is `True`.
+    fn true_since(&self, kind: &str) -> Option<Timestamp>;
 }
 
 static NULL: Value = Value::Null;
@@ -345,6 +369,100 @@ impl Fields for Value {
 
     fn condition_is_true(&self, kind: &str) -> bool {
         self.condition(kind).is_some_and(|condition| condition["status"] == "True")
+    }
+
+    fn true_since(&self, kind: &str) -> Option<Timestamp> {
+        self.condition(kind).filter(|condition| condition["status"] == "True")?.time(&["lastTransitionTime"])
+    }
+}
+
+/// As of the parsed object; what is asked of every pod of a cluster, over and over, is answered without parsing or searching it.
+impl Fields for Object {
+    fn at(&self, path: &[&str]) -> &Value {
+        (**self).at(path)
+    }
+
+    fn text(&self, path: &[&str]) -> &str {
+        let kept = self.0.text.as_ref().and_then(|text| match path {
+            ["spec", "nodeName"] => text.kept_field("spec.nodeName"),
+            ["status", "phase"] => text.kept_field("status.phase"),
+            ["metadata", "uid"] => Some(text.uid()),
+            _ => None,
+        });
+        kept.unwrap_or_else(|| (**self).text(path))
+    }
+
+    fn number(&self, path: &[&str]) -> Option<i64> {
+        (**self).number(path)
+    }
+
+    fn items(&self, path: &[&str]) -> &[Value] {
+        match &self.0.text {
+            Some(text) if path == ["metadata", "finalizers"] && !text.has_finalizers() => &[],
+            _ => (**self).items(path),
+        }
+    }
+
+    fn entries(&self, path: &[&str]) -> Option<&Map<String, Value>> {
+        (**self).entries(path)
+    }
+
+    fn time(&self, path: &[&str]) -> Option<Timestamp> {
+        (**self).time(path)
+    }
+
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn namespace(&self) -> &str {
+        (**self).namespace()
+    }
+
+    fn uid(&self) -> &str {
+        self.text(&["metadata", "uid"])
+    }
+
+    fn generation(&self) -> i64 {
+        (**self).generation()
+    }
+
+    fn created(&self) -> Option<Timestamp> {
+        (**self).created()
+    }
+
+    fn is_deleting(&self) -> bool {
+        match &self.0.text {
+            Some(text) => text.is_deleting(),
+            None => (**self).is_deleting(),
+        }
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        match &self.0.text {
+            Some(text) => text.label(key),
+            None => Fields::label(&**self, key),
+        }
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        if self.outline().has_annotation(key) { (**self).annotation(key) } else { None }
+    }
+
+    fn manager(&self) -> Option<Manager<'_>> {
+        self.outline().manager()
+    }
+
+    fn condition(&self, kind: &str) -> Option<&Value> {
+        (**self).condition(kind)
+    }
+
+    fn condition_is_true(&self, kind: &str) -> bool {
+        if kind == outline::READY { self.outline().ready } else { (**self).condition_is_true(kind) }
+    }
+
+    fn true_since(&self, kind: &str) -> Option<Timestamp> {
+        if kind == outline::READY { self.outline().ready_since } else { (**self).true_since(kind) }
     }
 }
 

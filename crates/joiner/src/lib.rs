@@ -21,6 +21,7 @@
 
 pub mod cli;
 pub mod commands;
+pub mod field;
 pub mod import;
 pub mod load;
 pub mod report;

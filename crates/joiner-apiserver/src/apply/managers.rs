@@ -61,6 +61,11 @@ impl Manager {
     }
 }
 
+/// `metadata.managedFields`
+fn record(object: &Value) -> Option<&Value> {
+    object.get("metadata")?.get("managedFields")
+}
+
 fn named(name: &str) -> String {
     if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
 }
@@ -81,7 +86,7 @@ impl Managers {
     /// Reads `metadata.managedFields`; none if they cannot be read.
     pub fn of(object: &Value) -> Option<Managers> {
         let mut managers = Managers::default();
-        let Some(entries) = object.pointer("/metadata/managedFields") else { return Some(managers) };
+        let Some(entries) = record(object) else { return Some(managers) };
         if entries.is_null() {
             return Some(managers);
         }
@@ -104,7 +109,7 @@ impl Managers {
 
     /// Whether an object asks to forget its managers: an empty list, or one empty entry.
     pub fn are_reset_by(object: &Value) -> bool {
-        match object.pointer("/metadata/managedFields").and_then(Value::as_array).map(Vec::as_slice) {
+        match record(object).and_then(Value::as_array).map(Vec::as_slice) {
             Some([]) => true,
             Some([only]) => only.as_object().is_some_and(Map::is_empty),
             _ => false,

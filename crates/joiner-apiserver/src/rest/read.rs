@@ -10,7 +10,7 @@ use super::render::ListMeta;
 use super::status::Failure;
 use super::{Answer, Call, list_options, render};
 use crate::selector::{FieldSelector, LabelSelector, Selectable};
-use crate::store::Stored;
+use crate::store::{Section, Stored};
 
 /// How long a read waits for a version that has not come yet.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -139,26 +139,22 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer, Failure> {
         _ => None,
     };
     let at = exact.unwrap_or(present);
-    let found = if at == present {
-        session.list(stored_as, namespace, after)
-    } else {
-        session
-            .list_at(stored_as, namespace, after, at)
-            .map_err(|expired| expired_list(after, at, expired.oldest))?
-    };
+    // A namespace may hold much, and most lists ask for all of it, page by page.
+    let everything = choice.is_everything();
+    let section = Section { namespace, after, limit: limit.filter(|_| everything) };
+    let page =
+        session.page(stored_as, &section, at).map_err(|expired| expired_list(after, at, expired.oldest))?;
     drop(session);
 
-    // A namespace may hold much, and most lists ask for all of it.
-    let everything = choice.is_everything();
     let mut matched =
-        found.into_iter().filter(|(_, object)| everything || choice.matches(&call.resource, object));
+        page.objects.into_iter().filter(|(_, object)| everything || choice.matches(&call.resource, object));
     let mut items: Vec<Stored> = Vec::new();
     let mut last = None;
     for (key, object) in matched.by_ref().take(limit.unwrap_or(usize::MAX)) {
         items.push(object);
         last = Some(key);
     }
-    let remaining = matched.count();
+    let remaining = matched.count() + page.remaining;
     let mut meta = ListMeta { resource_version: at.to_string(), continue_token: None, remaining: None };
     if let (true, Some(last)) = (remaining > 0, last) {
         meta.continue_token = Some(Token { version: Some(at), after: last.to_string() }.write());

@@ -62,7 +62,7 @@ pub(crate) fn prepare(core: &Core, resource: &Arc<Resource>, object: Value) -> R
         object["spec"] = json!({"finalizers": ["kubernetes"]});
         object["status"] = json!({"phase": "Active"});
     }
-    if resource.is("", "pods") && object.pointer("/status/phase").is_none() {
+    if resource.is("", "pods") && object.get("status").and_then(|status| status.get("phase")).is_none() {
         object["status"]["phase"] = "Pending".into();
     }
     let name = meta_text(&object, "name").to_owned();

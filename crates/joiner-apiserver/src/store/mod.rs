@@ -12,6 +12,7 @@
 //! A store may be kept in a folder. Then nothing is shown to a watch, and no request is answered, before it is on disk.
 
 mod data_file;
+mod fresh;
 mod journal;
 mod object;
 mod owners;
@@ -19,6 +20,7 @@ mod seal;
 mod slim;
 mod watch;
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::path::Path;
@@ -30,6 +32,7 @@ use tokio::sync::watch as signal;
 
 pub use data_file::DataError;
 use data_file::{DataFile, Entry};
+use fresh::Fresh;
 use journal::{Journal, Progress};
 pub use object::{Draft, Object, Stored};
 pub use owners::Location;
@@ -54,6 +57,26 @@ impl ResourceName {
 
 /// Objects with their keys, in order.
 pub type Listed = Vec<(Arc<str>, Stored)>;
+
+/// Which part of a resource to list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Section<'a> {
+    /// Only this namespace.
+    pub namespace: Option<&'a str>,
+    /// Only what comes after this key.
+    pub after: Option<&'a str>,
+    /// No more than so many.
+    pub limit: Option<usize>,
+}
+
+/// A part of a list.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// The objects.
+    pub objects: Listed,
+    /// How many come after them.
+    pub remaining: usize,
+}
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +139,7 @@ struct Inner {
     history_limit: usize,
     tables: BTreeMap<ResourceName, Table>,
     owners: Owners,
+    fresh: Fresh,
     /// Changes that the garbage collector has not looked at; kept only when there is one.
     unsettled: Option<Vec<(ResourceName, Arc<Change>)>>,
     /// Whether the store is kept on disk.
@@ -136,6 +160,7 @@ impl Inner {
             history_limit: history_limit.max(1),
             tables: BTreeMap::new(),
             owners: Owners::default(),
+            fresh: Fresh::default(),
             unsettled: None,
             kept: false,
             journal: None,
@@ -336,40 +361,45 @@ impl Session<'_> {
     /// All objects of a resource in a namespace, or everywhere, in the order of their keys, beginning after the key `after`.
     pub fn list(&self, resource: &ResourceName, namespace: Option<&str>, after: Option<&str>) -> Listed {
         match self.inner.tables.get(resource) {
-            Some(table) => within(&table.objects, namespace, after),
+            Some(table) => within(&table.objects, namespace, after)
+                .map(|(key, object)| (key.clone(), Stored::new(object.clone())))
+                .collect(),
             None => Vec::new(),
         }
     }
 
-    /// As [`Session::list`], with the objects as they were at an older revision.
+    /// A part of [`Session::list`], with the objects as they were at a revision.
     ///
     /// # Errors
     /// The history does not reach back to that revision.
-    pub fn list_at(
+    pub fn page(
         &self,
         resource: &ResourceName,
-        namespace: Option<&str>,
-        after: Option<&str>,
+        section: &Section<'_>,
         revision: u64,
-    ) -> Result<Listed, Expired> {
+    ) -> Result<Page, Expired> {
         let Some(table) = self.inner.tables.get(resource) else {
             return if revision < self.inner.epoch {
                 Err(Expired { oldest: self.inner.epoch })
             } else {
-                Ok(Vec::new())
+                Ok(Page::default())
             };
         };
         if revision < table.forgotten {
             return Err(Expired { oldest: table.forgotten });
         }
-        let mut then = table.objects.clone();
+        // What has changed since, as it was: of several changes the first one counts.
+        let mut then: BTreeMap<Arc<str>, Option<&Arc<Object>>> = BTreeMap::new();
         for change in table.history.iter().rev().take_while(|change| change.revision > revision) {
-            match &change.previous {
-                Some(previous) => then.insert(change.key.clone(), previous.clone()),
-                None => then.remove(&change.key),
-            };
+            then.insert(change.key.clone(), change.previous.as_ref());
         }
-        Ok(within(&then, namespace, after))
+        let Section { namespace, after, limit } = *section;
+        let now = within(&table.objects, namespace, after).map(|(key, object)| (key, Some(object)));
+        let then = within(&then, namespace, after).map(|(key, object)| (key, *object));
+        let mut both = merged(then, now).filter_map(|(key, object)| Some((key, object?)));
+        let objects = both.by_ref().take(limit.unwrap_or(usize::MAX));
+        let objects = objects.map(|(key, object)| (key.clone(), Stored::new(object.clone()))).collect();
+        Ok(Page { objects, remaining: both.count() })
     }
 
     /// Writes an object, new or not, and returns it with its new revision in place.
@@ -391,6 +421,10 @@ impl Session<'_> {
         let key: Arc<str> = object_key(namespace, name).into();
         let previous = self.inner.table(resource).objects.insert(key.clone(), object.clone());
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+        if let Some(previous) = &previous {
+            self.inner.fresh.forget(previous);
+        }
+        self.inner.fresh.keep(object.clone());
         self.remember(resource, Change { revision, kind, key, object: object.clone(), previous });
         Stored::with_value(object, value)
     }
@@ -399,6 +433,7 @@ impl Session<'_> {
     pub fn remove(&mut self, resource: &ResourceName, namespace: &str, name: &str) -> Option<Stored> {
         let key: Arc<str> = object_key(namespace, name).into();
         let previous = self.inner.tables.get_mut(resource)?.objects.remove(&key)?;
+        self.inner.fresh.forget(&previous);
         let revision = self.next_revision();
         let object = Arc::new(previous.at_revision(revision));
         let change = Change {
@@ -496,18 +531,41 @@ pub fn object_key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
-fn within(objects: &BTreeMap<Arc<str>, Arc<Object>>, namespace: Option<&str>, after: Option<&str>) -> Listed {
+/// The entries of a namespace, or all, beginning after the key `after`.
+fn within<'a, V>(
+    entries: &'a BTreeMap<Arc<str>, V>,
+    namespace: Option<&str>,
+    after: Option<&str>,
+) -> impl Iterator<Item = (&'a Arc<str>, &'a V)> {
     let prefix = namespace.map(|namespace| format!("{namespace}/"));
     let start = match (&prefix, after) {
         (_, Some(after)) => Bound::Excluded(after),
         (Some(prefix), None) => Bound::Included(prefix.as_str()),
         (None, None) => Bound::Unbounded,
     };
-    objects
+    entries
         .range::<str, _>((start, Bound::Unbounded))
-        .take_while(|(key, _)| prefix.as_deref().is_none_or(|prefix| key.starts_with(prefix)))
-        .map(|(key, object)| (key.clone(), Stored::new(object.clone())))
-        .collect()
+        .take_while(move |(key, _)| prefix.as_deref().is_none_or(|prefix| key.starts_with(prefix)))
+}
+
+/// Two sequences in the order of their keys as one; a key that is in both comes once, with the first one's value.
+fn merged<'a, V>(
+    first: impl Iterator<Item = (&'a Arc<str>, V)>,
+    second: impl Iterator<Item = (&'a Arc<str>, V)>,
+) -> impl Iterator<Item = (&'a Arc<str>, V)> {
+    let (mut first, mut second) = (first.peekable(), second.peekable());
+    std::iter::from_fn(move || match (first.peek(), second.peek()) {
+        (Some((one, _)), Some((other, _))) => match one.cmp(other) {
+            Ordering::Less => first.next(),
+            Ordering::Greater => second.next(),
+            Ordering::Equal => {
+                second.next();
+                first.next()
+            }
+        },
+        (Some(_), None) => first.next(),
+        (None, _) => second.next(),
+    })
 }
 
 #[cfg(test)]
@@ -563,10 +621,48 @@ mod tests {
         session.put(&maps, "a", "x", object("x", 2));
         session.remove(&maps, "a", "y");
         session.put(&maps, "a", "z", object("z", 1));
-        let old = session.list_at(&maps, Some("a"), None, then).unwrap();
+        let all = Section { namespace: Some("a"), ..Section::default() };
+        let old = session.page(&maps, &all, then).unwrap().objects;
         assert_eq!(names(&old), ["a/x", "a/y"]);
         assert_eq!(old[0].1["value"], 1);
         session.put(&maps, "a", "z", object("z", 2));
-        assert_eq!(session.list_at(&maps, Some("a"), None, then).unwrap_err(), Expired { oldest: then + 1 });
+        assert_eq!(session.page(&maps, &all, then).unwrap_err(), Expired { oldest: then + 1 });
+    }
+
+    #[test]
+    fn pages_are_parts_of_one_list_whatever_is_written_meanwhile() {
+        let store = Store::new(100);
+        let mut session = store.open();
+        let maps = ResourceName::new("", "configmaps");
+        for name in ["b", "d", "f", "h", "j"] {
+            session.put(&maps, "n", name, object(name, 1));
+            session.put(&maps, "other", name, object(name, 1));
+        }
+        let then = session.revision();
+        let mut writes = [Some("a"), None, Some("e"), Some("h"), Some("z")].into_iter();
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let section = Section { namespace: Some("n"), after: after.as_deref(), limit: Some(2) };
+            let page = session.page(&maps, &section, then).unwrap();
+            assert_eq!(page.remaining, 5_usize.saturating_sub(found.len() + page.objects.len()));
+            assert!(page.objects.iter().all(|(_, object)| object["value"] == 1), "as it was then");
+            found.extend(names(&page.objects).into_iter().map(str::to_owned));
+            if page.remaining == 0 {
+                break;
+            }
+            after = found.last().cloned();
+            match writes.next().flatten() {
+                Some(name) => {
+                    session.put(&maps, "n", name, object(name, 2));
+                    session.put(&maps, "n", name, object(name, 3));
+                }
+                None => {
+                    session.remove(&maps, "n", "j");
+                }
+            }
+        }
+        assert_eq!(found, ["n/b", "n/d", "n/f", "n/h", "n/j"]);
+        let now = session.page(&maps, &Section::default(), session.revision()).unwrap();
+        assert_eq!(names(&now.objects), names(&session.list(&maps, None, None)));
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::{ResourceName, slim};
@@ -45,6 +46,8 @@ pub struct Object {
     finalizers: bool,
     often_read: bool,
     parsed: OnceLock<Arc<Value>>,
+    /// The same for an object that was written lately.
+    fresh: Mutex<Option<Arc<Value>>>,
     /// The definition under which the text was found to be what clients are shown; 0 for none.
     plain_under: AtomicU64,
 }
@@ -86,6 +89,7 @@ impl Object {
             often_read: OFTEN_READ.contains(&(&*resource.group, &*resource.plural)),
             text,
             parsed: OnceLock::new(),
+            fresh: Mutex::default(),
             plain_under: AtomicU64::new(0),
         }
     }
@@ -122,6 +126,7 @@ impl Object {
             finalizers: self.finalizers,
             often_read: self.often_read,
             parsed: OnceLock::new(),
+            fresh: Mutex::default(),
             plain_under: AtomicU64::new(self.plain_under.load(Ordering::Relaxed)),
         }
     }
@@ -141,15 +146,28 @@ impl Object {
         &self.text[..self.rest_at]
     }
 
+    /// The object, if it is still parsed since it was written.
+    pub(super) fn fresh(&self) -> Option<Arc<Value>> {
+        self.fresh.lock().clone()
+    }
+
+    /// Lets the parsed object go. Says whether there was one.
+    pub(super) fn cool(&self) -> bool {
+        self.fresh.lock().take().is_some()
+    }
+
     /// The object, parsed anew.
     fn parse(&self) -> Value {
         // The text was written here from a value.
         serde_json::from_slice(&self.text).unwrap_or_default()
     }
 
-    /// The object, parsed anew, without `metadata.managedFields`.
+    /// The object without `metadata.managedFields`.
     pub fn parse_slim(&self) -> Value {
-        slim::read(&self.text)
+        match self.fresh() {
+            Some(value) => slim::copied(&value),
+            None => slim::read(&self.text),
+        }
     }
 
     /// The resource version.
@@ -183,7 +201,7 @@ impl Object {
     }
 
     /// The text at a path, if it is one of those kept apart. Absent is empty.
-    pub(crate) fn kept_field(&self, path: &str) -> Option<&str> {
+    pub fn kept_field(&self, path: &str) -> Option<&str> {
         match path {
             "spec.nodeName" if self.is_pod => Some(&self.node),
             "status.phase" if self.is_pod => Some(&self.phase),
@@ -230,9 +248,11 @@ impl Draft {
         self.value
     }
 
-    pub(super) fn at_revision(mut self, revision: u64) -> (Object, Value) {
+    pub(super) fn at_revision(mut self, revision: u64) -> (Object, Arc<Value>) {
         stamp(&mut self.value, revision.to_string());
-        (Object { text: self.object.text_at(revision), revision, ..self.object }, self.value)
+        let value = Arc::new(self.value);
+        let fresh = Mutex::new(Some(value.clone()));
+        (Object { text: self.object.text_at(revision), revision, fresh, ..self.object }, value)
     }
 }
 
@@ -254,13 +274,13 @@ impl Stored {
         Self { object, value: OnceLock::new() }
     }
 
-    pub(super) fn with_value(object: Arc<Object>, value: Value) -> Self {
-        Self { object, value: OnceLock::from(Arc::new(value)) }
+    pub(super) fn with_value(object: Arc<Object>, value: Arc<Value>) -> Self {
+        Self { object, value: OnceLock::from(value) }
     }
 
     /// An object that is shown as if it were stored: the result of a dry run, or of a write that changed nothing.
     pub(crate) fn shown(resource: &ResourceName, value: Value) -> Self {
-        Self::with_value(Arc::new(Object::new(resource, &value)), value)
+        Self::with_value(Arc::new(Object::new(resource, &value)), Arc::new(value))
     }
 
     /// The object as it is kept.
@@ -274,7 +294,7 @@ impl Stored {
             if self.object.often_read {
                 self.object.parsed.get_or_init(|| Arc::new(self.object.parse())).clone()
             } else {
-                Arc::new(self.object.parse())
+                self.object.fresh().unwrap_or_else(|| Arc::new(self.object.parse()))
             }
         })
     }
@@ -283,20 +303,21 @@ impl Stored {
     pub fn to_value(&self) -> Value {
         match self.value.get() {
             Some(value) => Value::clone(value),
-            None => self.object.parse(),
+            None => match self.object.fresh() {
+                Some(value) => Value::clone(&value),
+                None => self.object.parse(),
+            },
         }
     }
 
-    /// The object without `metadata.managedFields`, if this handle has it parsed and nobody else does.
+    /// The object without `metadata.managedFields`, if this handle has it parsed.
     pub fn into_slim(mut self) -> Option<Value> {
-        let mut value = Arc::into_inner(self.value.take()?)?;
-        slim::strip(&mut value);
-        Some(value)
+        self.value.take().map(|value| slim::copied(&value))
     }
 
     /// The object, parsed, without a copy where there is one already.
     pub fn into_value(mut self) -> Value {
-        match self.value.take() {
+        match self.value.take().or_else(|| self.object.fresh()) {
             Some(value) => Arc::try_unwrap(value).unwrap_or_else(|shared| Value::clone(&shared)),
             None => self.object.parse(),
         }

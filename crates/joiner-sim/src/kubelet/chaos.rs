@@ -21,12 +21,12 @@ const NODE: &str = "node-not-ready";
 /// Unless an annotation says otherwise.
 const DELAY: Span = Span::exactly(SignedDuration::from_secs(1));
 
-fn is_wanted(object: &Value, stage: &str) -> bool {
+fn is_wanted(object: &Object, stage: &str) -> bool {
     object.label(&format!("{stage}.stage.kwok.x-k8s.io")) == Some("true")
 }
 
 /// Whether a pod is meant to fail.
-pub(super) fn is_to_fail(pod: &Value) -> bool {
+pub(super) fn is_to_fail(pod: &Object) -> bool {
     is_wanted(pod, POD)
 }
 

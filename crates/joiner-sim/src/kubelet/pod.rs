@@ -109,7 +109,7 @@ impl Kubelets {
 }
 
 /// Whether there is nothing to do for a pod before somebody changes it: it runs, and is to go on.
-pub(super) fn runs_on(pod: &Value) -> bool {
+pub(super) fn runs_on(pod: &Object) -> bool {
     pod.text(&["status", "phase"]) == "Running"
         && !pod.is_deleting()
         && pod.condition_is_true("Ready")
@@ -117,7 +117,7 @@ pub(super) fn runs_on(pod: &Value) -> bool {
         && !chaos::is_to_fail(pod)
 }
 
-fn ends_by_itself(pod: &Value) -> bool {
+fn ends_by_itself(pod: &Object) -> bool {
     pod.manager().is_some_and(|manager| manager.kind == "Job")
         || pod.annotation(annotations::DURATION).is_some()
 }

@@ -18,28 +18,27 @@ use crate::object::{Fields, Key, Kind, Object};
 use crate::write::{Note, PatchKind, Write};
 
 /// Whether a pod has neither ended nor is on its way out.
-pub fn is_active(pod: &Value) -> bool {
+pub fn is_active(pod: &Object) -> bool {
     !is_finished(pod) && !pod.is_deleting()
 }
 
 /// Whether a pod's containers have ended for good.
-pub fn is_finished(pod: &Value) -> bool {
+pub fn is_finished(pod: &Object) -> bool {
     matches!(pod.text(&["status", "phase"]), "Succeeded" | "Failed")
 }
 
 /// Whether a pod is ready.
-pub fn is_ready(pod: &Value) -> bool {
+pub fn is_ready(pod: &Object) -> bool {
     pod.condition_is_true("Ready")
 }
 
 /// Since when a pod is ready.
-pub fn ready_since(pod: &Value) -> Option<Timestamp> {
-    let ready = pod.condition("Ready").filter(|ready| ready["status"] == "True")?;
-    ready.time(&["lastTransitionTime"])
+pub fn ready_since(pod: &Object) -> Option<Timestamp> {
+    pod.true_since("Ready")
 }
 
 /// Whether a pod has been ready for long enough; if it is ready and has not, also when it will have been.
-pub fn availability(pod: &Value, min_ready_seconds: i64, now: Timestamp) -> (bool, Option<Timestamp>) {
+pub fn availability(pod: &Object, min_ready_seconds: i64, now: Timestamp) -> (bool, Option<Timestamp>) {
     if !is_ready(pod) {
         return (false, None);
     }
@@ -171,7 +170,7 @@ fn release(key: &Key, object: &Value, owner: &str) -> Write {
 /// without a manager every owner whose selector chooses it.
 pub fn owners_of(event: &Event, owner: Kind, cache: &Cache, keys: &mut Vec<Key>) {
     let namespace = &*event.key.namespace;
-    let mut push = |object: &Value| {
+    let mut push = |object: &Object| {
         if let Some(manager) = object.manager()
             && manager.kind == owner.name()
         {

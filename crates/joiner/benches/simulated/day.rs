@@ -104,6 +104,7 @@ fn count(server: &ApiServer, plural: &str) -> usize {
 fn running(server: &ApiServer) -> (usize, usize) {
     let door = server.direct("measurement");
     let (pods, _) = door.list(&door.resource("", "pods").unwrap(), None, &LabelSelector::default());
-    let running = pods.iter().filter(|pod| pod["status"]["phase"] == "Running").count();
+    let running =
+        pods.iter().filter(|pod| pod.object().kept_field("status.phase") == Some("Running")).count();
     (running, pods.len())
 }

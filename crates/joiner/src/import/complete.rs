@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{kind, text};
+use super::{at, kind, text};
 use crate::commands::up::objects::complete as namespaces_and_classes;
 
 /// Where objects have pods in them.
@@ -25,7 +25,7 @@ pub fn complete(objects: &mut Vec<Value>, notes: &mut Vec<String>) {
         if kind(object) == "Namespace" {
             accounts.insert((text(object, "/metadata/name").to_owned(), "default".to_owned()));
         }
-        for spec in POD_SPECS.iter().filter_map(|pointer| object.pointer(pointer)) {
+        for spec in POD_SPECS.iter().filter_map(|pointer| at(object, pointer)) {
             let account = text(spec, "/serviceAccountName");
             if !account.is_empty() && !namespace.is_empty() {
                 accounts.insert((namespace.to_owned(), account.to_owned()));

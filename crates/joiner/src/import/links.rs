@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{kind, remove, text};
+use super::{at_mut, kind, remove, text};
 
 /// Kind, namespace and name.
 type Name = (String, String, String);
@@ -36,7 +36,7 @@ pub fn relink(objects: &mut [Value], mut fresh: impl FnMut() -> String) {
 /// Looks up every owner; those that are not found are taken off.
 pub fn relink_owners(object: &mut Value, find: impl Fn(&str, &str, &str) -> Option<String>) {
     let namespace = text(object, "/metadata/namespace").to_owned();
-    let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) else {
+    let Some(owners) = at_mut(object, "/metadata/ownerReferences").and_then(Value::as_array_mut) else {
         return;
     };
     owners.retain_mut(|owner| {

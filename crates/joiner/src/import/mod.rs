@@ -18,6 +18,8 @@ pub use recording::Change;
 use clap::ValueEnum;
 use serde_json::Value;
 
+use crate::field::{at, at_mut, text};
+
 /// What to make of the files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum FromMode {
@@ -68,11 +70,6 @@ impl Import {
     }
 }
 
-/// Text at a pointer, empty where there is none.
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// The kind of an object.
 fn kind(object: &Value) -> &str {
     object.get("kind").and_then(Value::as_str).unwrap_or_default()
@@ -80,13 +77,13 @@ fn kind(object: &Value) -> &str {
 
 /// The reference to whoever controls an object.
 fn controller(object: &Value) -> Option<&Value> {
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
+    let owners = at(object, "/metadata/ownerReferences").and_then(Value::as_array)?;
     owners.iter().find(|owner| owner["controller"] == true)
 }
 
 /// Drops a field of `metadata`, `spec` or `status`.
 fn remove(object: &mut Value, parent: &str, field: &str) {
-    if let Some(fields) = object.pointer_mut(parent).and_then(Value::as_object_mut) {
+    if let Some(fields) = at_mut(object, parent).and_then(Value::as_object_mut) {
         fields.remove(field);
     }
 }

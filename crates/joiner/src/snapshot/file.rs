@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::kinds::KindToRead;
+use crate::field::text;
 
 /// Forms of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +28,7 @@ impl Form {
 /// Puts objects in the order of files: owners before what they own, then by namespace and name.
 pub fn sort(objects: &mut [Value]) {
     objects.sort_by_cached_key(|object| {
-        let text =
-            |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |path: &str| text(object, path).to_owned();
         let api_version = text("/apiVersion");
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let kind = text("/kind");

@@ -89,7 +89,7 @@ impl Controller for Jobs {
     }
 }
 
-pub(super) fn is_tracked(pod: &Value) -> bool {
+pub(super) fn is_tracked(pod: &Object) -> bool {
     pod.items(&["metadata", "finalizers"]).iter().any(|finalizer| finalizer == TRACKING)
 }
 

@@ -128,7 +128,7 @@ impl Turn<'_> {
 }
 
 /// The order in which surplus pods go: those that have got least far first.
-fn order(key: &Key, pod: &Value) -> (bool, bool, bool, std::cmp::Reverse<Option<Timestamp>>, Key) {
+fn order(key: &Key, pod: &Object) -> (bool, bool, bool, std::cmp::Reverse<Option<Timestamp>>, Key) {
     (
         !pod.text(&["spec", "nodeName"]).is_empty(),
         pod.text(&["status", "phase"]) == "Running",

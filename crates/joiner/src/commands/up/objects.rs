@@ -10,6 +10,7 @@ use kube::core::GroupVersionKind;
 use kube::discovery::{ApiCapabilities, ApiResource, Scope, pinned_kind};
 use serde_json::{Value, json};
 
+use crate::field::text;
 use crate::load::documents::cut;
 use crate::load::objects::read_value;
 use crate::load::{Documents, Source, sources};
@@ -55,9 +56,7 @@ fn flatten(value: Value, objects: &mut Vec<Value>) {
 /// Adds what manifests for `plan` may leave out, before everything else: namespaces that objects are in, and KWOK's node classes that pools
 /// refer to. Says what was added.
 pub fn complete(objects: &mut Vec<Value>) -> Vec<String> {
-    let text = |object: &Value, field: &str| {
-        object.pointer(field).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
+    let text = |object: &Value, path: &str| text(object, path).to_owned();
     let mut there: BTreeSet<(String, String)> =
         objects.iter().map(|object| (text(object, "/kind"), text(object, "/metadata/name"))).collect();
     there.extend(
@@ -94,7 +93,7 @@ pub fn complete(objects: &mut Vec<Value>) -> Vec<String> {
 pub async fn apply(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
     let mut known: Vec<(GroupVersionKind, ApiResource, ApiCapabilities)> = Vec::new();
     for object in objects {
-        let text = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or_default();
+        let text = |path: &str| text(object, path);
         let (group, version) = match text("/apiVersion").split_once('/') {
             Some((group, version)) => (group, version),
             None => ("", text("/apiVersion")),
