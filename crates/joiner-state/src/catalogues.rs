@@ -1,6 +1,7 @@
 //! Catalogues: instance types and offerings, sorted so that the cheapest of a set is its first.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use joiner_api::instance_type::{InstanceType, ResourceList, TypeRequirement};
@@ -23,6 +24,24 @@ const NO_PRICE: i64 = i64::MAX / 1024;
 pub(crate) fn nano_usd(price: f64) -> i64 {
     let nano = (price * 1e9).round();
     if nano.is_finite() && nano >= 0.0 && nano < NO_PRICE as f64 { nano as i64 } else { NO_PRICE }
+}
+
+/// A stable sort of large things that needs no second list of them: their numbers are sorted, then each goes where it belongs.
+fn sort_in_place<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
+    let mut order: Vec<u32> = (0..items.len() as u32).collect();
+    order.sort_by(|a, b| compare(&items[*a as usize], &items[*b as usize]));
+    // Around each cycle once: what is displaced goes along until its own place comes.
+    for start in 0..items.len() {
+        let mut place = start;
+        loop {
+            let from = std::mem::replace(&mut order[place], place as u32) as usize;
+            if from == start || from == place {
+                break;
+            }
+            items.swap(place, from);
+            place = from;
+        }
+    }
 }
 
 impl Lowering<'_> {
@@ -167,7 +186,7 @@ impl Lowering<'_> {
             }
         }
         let names = &self.snapshot.vocabulary.names;
-        catalogue.offerings.sort_by(|a, b| {
+        sort_in_place(&mut catalogue.offerings, |a, b| {
             let texts = |o: &model::Offering| {
                 (
                     o.zone.map(|zone| names.value_text(zone_key, zone)),
@@ -205,5 +224,22 @@ impl Lowering<'_> {
             }
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn sorting_in_place_is_a_stable_sort(keys in proptest::collection::vec(0u8..6, 0..40)) {
+            let mut items: Vec<(u8, usize)> = keys.into_iter().enumerate().map(|(at, key)| (key, at)).collect();
+            let mut sorted = items.clone();
+            sorted.sort_by_key(|(key, _)| *key);
+            sort_in_place(&mut items, |a, b| a.0.cmp(&b.0));
+            prop_assert_eq!(items, sorted);
+        }
     }
 }

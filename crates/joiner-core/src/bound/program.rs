@@ -50,7 +50,9 @@ impl Program<'_> {
             first[machine] = largest_part(&model.machines[machine].lanes, &divisions[machine]);
         }
         let cheapest: Vec<usize> = (0..rows.len())
-            .map(|class| super::search::least(&rows[class], |at| self.amount(class, at, first[at])).1)
+            .map(|class| {
+                super::search::least(rows[class].iter().copied(), |at| self.amount(class, at, first[at])).1
+            })
             .collect();
         let weights = self.weights();
         // What the sum gains when a machine moves its price from the first lane to another.

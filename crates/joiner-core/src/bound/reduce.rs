@@ -36,7 +36,14 @@ pub(super) struct Class {
     /// Lanes one pod takes something of, and how much, ascending.
     pub(super) lanes: Vec<(usize, f64)>,
     /// Machines that hold such a pod, ascending.
-    pub(super) offers: Vec<usize>,
+    pub(super) offers: Rc<[u32]>,
+}
+
+impl Class {
+    /// Machines that hold such a pod, ascending.
+    pub(super) fn machines(&self) -> impl Iterator<Item = usize> {
+        self.offers.iter().map(|machine| *machine as usize)
+    }
 }
 
 /// An offering after reduction. `rate[l]` is the price of one unit of lane `l` if that lane bore the whole price.
@@ -45,10 +52,17 @@ pub(super) struct Machine {
     pub(super) offer: usize,
     /// Dollars per hour and unit of each lane.
     pub(super) rate: Vec<f64>,
-    /// Classes it can hold, ascending.
-    pub(super) classes: Vec<usize>,
+    /// Classes it can hold, ascending. With hundreds of both, these lists are the largest thing in the model.
+    classes: Vec<u32>,
     /// Lanes that can be full before any other one is, ascending: only these limit what the machine holds.
     pub(super) lanes: Vec<usize>,
+}
+
+impl Machine {
+    /// Classes it can hold, ascending.
+    pub(super) fn classes(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.classes.iter().map(|class| *class as usize)
+    }
 }
 
 /// The reduced problem. Its optimum equals that of the input.
@@ -91,12 +105,13 @@ impl Model {
         let kept = undominated(&served, &needs, offers, rates, lanes, work)?;
 
         // With fewer machines, more classes are alike.
-        let mut usable: Vec<Vec<usize>> = vec![Vec::new(); needs.len()];
+        let mut usable: Vec<Vec<u32>> = vec![Vec::new(); needs.len()];
         for (machine, (offer, _)) in kept.iter().enumerate() {
             let row = served.row(*offer);
             work.spend(members(row))?;
-            offer_set::iter(row).for_each(|class| usable[class].push(machine));
+            offer_set::iter(row).for_each(|class| usable[class].push(machine as u32));
         }
+        drop(served);
         let counts = merged.values().map(|count| *count as f64);
         let classes = merge_alike(needs, usable, counts);
 
@@ -104,8 +119,11 @@ impl Model {
             .into_iter()
             .map(|(offer, rate)| Machine { offer, rate, classes: Vec::new(), lanes: Vec::new() })
             .collect();
+        let mut held = vec![0; machines.len()];
+        classes.iter().flat_map(Class::machines).for_each(|machine| held[machine] += 1);
+        machines.iter_mut().zip(held).for_each(|(machine, held)| machine.classes.reserve_exact(held));
         for (index, class) in classes.iter().enumerate() {
-            class.offers.iter().for_each(|&machine| machines[machine].classes.push(index));
+            class.machines().for_each(|machine| machines[machine].classes.push(index as u32));
         }
         for machine in &mut machines {
             work.spend(machine.classes.len() * lanes * 2)?;
@@ -315,12 +333,13 @@ fn undominated(
 /// there is only one machine to use, mixtures do not matter and all of its pods together are one class.
 fn merge_alike(
     needs: Vec<Vec<(usize, f64)>>,
-    usable: Vec<Vec<usize>>,
+    usable: Vec<Vec<u32>>,
     counts: impl Iterator<Item = f64>,
 ) -> Vec<Class> {
     let mut classes: Vec<Class> = Vec::new();
-    let mut known: BTreeMap<(Vec<usize>, Mixture), usize> = BTreeMap::new();
+    let mut known: BTreeMap<(Rc<[u32]>, Mixture), usize> = BTreeMap::new();
     for ((lanes, offers), count) in needs.into_iter().zip(usable).zip(counts) {
+        let offers: Rc<[u32]> = offers.into();
         let only_one = offers.len() == 1;
         let unit = if only_one { 1.0 } else { lanes.first().map_or(1.0, |(_, request)| *request) };
         let mixture: Mixture =
@@ -351,7 +370,7 @@ fn merge_alike(
 /// is never full first.
 fn limiting_lanes(machine: &Machine, classes: &[Class], lanes: usize) -> Vec<usize> {
     let mut shares: Vec<Vec<f64>> = vec![vec![0.0; machine.classes.len()]; lanes];
-    for (position, &class) in machine.classes.iter().enumerate() {
+    for (position, class) in machine.classes().enumerate() {
         for &(lane, request) in &classes[class].lanes {
             shares[lane][position] = machine.rate[lane] * request;
         }

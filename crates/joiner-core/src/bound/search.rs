@@ -22,9 +22,9 @@ const COVER_STEPS: usize = 8_000;
 const COVER_ENTRY_STEPS: usize = 300;
 
 /// The machine where a class is worth least, and that worth; the first of equals.
-pub(super) fn least(machines: &[usize], worth: impl Fn(usize) -> f64) -> (f64, usize) {
+pub(super) fn least(machines: impl Iterator<Item = usize>, worth: impl Fn(usize) -> f64) -> (f64, usize) {
     let mut found = (f64::INFINITY, 0);
-    for &machine in machines {
+    for machine in machines {
         let value = worth(machine);
         if value < found.0 {
             found = (value, machine);
@@ -59,9 +59,9 @@ impl<'a> Search<'a> {
         let division: Vec<Vec<f64>> = model.machines.iter().map(even).collect();
         let mut divided = vec![false; model.machines.len()];
         let mut unit = Vec::with_capacity(model.classes.len());
-        for (class, Class { offers, .. }) in model.classes.iter().enumerate() {
-            let (alone_worth, alone) = least(offers, |machine| model.most_worth(class, machine));
-            let (_, shared) = least(offers, |machine| model.worth(class, machine, &division[machine]));
+        for (class, of) in model.classes.iter().enumerate() {
+            let (alone_worth, alone) = least(of.machines(), |machine| model.most_worth(class, machine));
+            let (_, shared) = least(of.machines(), |machine| model.worth(class, machine, &division[machine]));
             divided[alone] = true;
             divided[shared] = true;
             unit.push(alone_worth);
@@ -102,13 +102,13 @@ impl<'a> Search<'a> {
     fn compare(&mut self, work: &mut Work) -> Option<bool> {
         let model = self.model;
         let mut grown = false;
-        for (class, Class { offers, lanes, .. }) in model.classes.iter().enumerate() {
-            work.spend(2 * offers.len() * lanes.len())?;
+        for (class, of) in model.classes.iter().enumerate() {
+            work.spend(2 * of.offers.len() * of.lanes.len())?;
             let rows = &mut self.rows[class];
             let worth = |machine: usize| model.worth(class, machine, &self.division[machine]);
             let assumed = rows.iter().map(|&machine| worth(machine)).fold(f64::INFINITY, f64::min);
-            let new = offers.iter().filter(|machine| self.divided[**machine] && !rows.contains(machine));
-            let mut new: Vec<(f64, usize)> = new.map(|&machine| (worth(machine), machine)).collect();
+            let new = of.machines().filter(|machine| self.divided[*machine] && !rows.contains(machine));
+            let mut new: Vec<(f64, usize)> = new.map(|machine| (worth(machine), machine)).collect();
             let lowest = new.iter().map(|(worth, _)| *worth).fold(f64::INFINITY, f64::min);
             if lowest < assumed * (1.0 - CLOSE) {
                 grown = true;
@@ -125,10 +125,10 @@ impl<'a> Search<'a> {
     fn prove(&mut self, work: &mut Work) -> Option<Option<f64>> {
         let model = self.model;
         let mut worth = Vec::with_capacity(model.classes.len());
-        for (class, Class { offers, lanes, .. }) in model.classes.iter().enumerate() {
-            work.spend(offers.len() * lanes.len())?;
-            let divided = offers.iter().filter(|machine| self.divided[**machine]);
-            let worths = divided.map(|&machine| model.worth(class, machine, &self.division[machine]));
+        for (class, of) in model.classes.iter().enumerate() {
+            work.spend(of.offers.len() * of.lanes.len())?;
+            let divided = of.machines().filter(|machine| self.divided[*machine]);
+            let worths = divided.map(|machine| model.worth(class, machine, &self.division[machine]));
             worth.push(worths.fold(f64::INFINITY, f64::min));
         }
         let mut overdrawn: Vec<(f64, usize)> = Vec::new();
@@ -139,7 +139,7 @@ impl<'a> Search<'a> {
             }
             let (overdraft, division) = self.overdraft(machine, &worth, work)?;
             self.division[machine] = division;
-            for &class in &model.machines[machine].classes {
+            for class in model.machines[machine].classes() {
                 factor[class] = factor[class].max(overdraft);
             }
             if overdraft > 1.0 + CONVERGED {
@@ -155,7 +155,7 @@ impl<'a> Search<'a> {
         overdrawn.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         for &(_, machine) in overdrawn.iter().take(MACHINES_PER_ROUND) {
             self.divided[machine] = true;
-            for &class in &model.machines[machine].classes {
+            for class in model.machines[machine].classes() {
                 if model.worth(class, machine, &self.division[machine]) <= worth[class] * NEAR {
                     self.rows[class].push(machine);
                 }
@@ -169,12 +169,12 @@ impl<'a> Search<'a> {
     /// obstacle. Far above 1, the factor is only an upper limit.
     fn overdraft(&mut self, machine: usize, worth: &[f64], work: &mut Work) -> Option<(f64, Vec<f64>)> {
         let model = self.model;
-        let classes = &model.machines[machine].classes;
-        let check_steps = classes.iter().map(|&class| model.classes[class].lanes.len()).sum::<usize>() + 1;
+        let classes = || model.machines[machine].classes();
+        let check_steps = classes().map(|class| model.classes[class].lanes.len()).sum::<usize>() + 1;
         // The least multiple of a division that covers every worth, and the class that needs it.
         let needed = |division: &[f64]| {
             let mut most = (0.0f64, usize::MAX);
-            for &class in classes.iter().filter(|class| worth[**class] > 0.0) {
+            for class in classes().filter(|class| worth[*class] > 0.0) {
                 let ratio = worth[class] / model.worth(class, machine, division);
                 if ratio > most.0 {
                     most = (ratio, class);

@@ -191,11 +191,13 @@ impl Bins {
             if beaten {
                 continue;
             }
-            let shapes: Vec<u32> = (0..task.shapes.len() as u32)
+            let mut shapes: Vec<u32> = (0..task.shapes.len() as u32)
                 .filter(|shape| by.binary_search(&task.shapes[*shape as usize].access).is_ok())
                 .filter(|shape| holds(&room, &self.sizes[*shape as usize]))
                 .collect();
             if !shapes.is_empty() {
+                // Thousands of lists that live as long as the search.
+                shapes.shrink_to_fit();
                 if units.is_none() {
                     rivals.push(self.bins.len());
                 }
