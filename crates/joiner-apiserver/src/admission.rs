@@ -2,6 +2,7 @@
 
 mod pods;
 mod quality;
+pub(crate) mod services;
 
 use serde_json::{Value, json};
 
@@ -58,8 +59,13 @@ pub(crate) fn on_create(
         ("", "persistentvolumeclaims") => {
             add_finalizer(object, "kubernetes.io/pvc-protection");
             default_storage_class(session, object);
+            data_sources(&mut object["spec"]);
         }
-        ("", "persistentvolumes") => add_finalizer(object, "kubernetes.io/pv-protection"),
+        ("coordination.k8s.io", "leases") => plain_lease(object),
+        ("", "persistentvolumes") => {
+            add_finalizer(object, "kubernetes.io/pv-protection");
+            object["status"]["lastPhaseTransitionTime"] = core.now().into();
+        }
         ("apiextensions.k8s.io", "customresourcedefinitions") => stored_version(object),
         ("", "namespaces") => {
             object["spec"]["finalizers"] = json!(["kubernetes"]);
@@ -126,6 +132,37 @@ fn not_ready_taint(node: &mut Value) {
         if !present {
             taints.push(json!({"key": KEY, "effect": "NoSchedule"}));
         }
+    }
+}
+
+/// The two ways to say where a claim takes its content from say the same. What cannot be such a source is passed over.
+fn data_sources(spec: &mut Value) {
+    let Some(spec) = spec.as_object_mut() else { return };
+    let possible = |source: &Value| {
+        let group = source["apiGroup"].as_str().unwrap_or_default();
+        let kind = source["kind"].as_str().unwrap_or_default();
+        matches!((group, kind), ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+    };
+    if spec.get("dataSource").is_some_and(|source| !possible(source)) {
+        spec.remove("dataSource");
+    }
+    let reference = spec.get("dataSourceRef").cloned();
+    match (spec.get("dataSource").cloned(), reference) {
+        (Some(source), None) => {
+            spec.insert("dataSourceRef".to_owned(), source);
+        }
+        (None, Some(source)) if possible(&source) && source.get("namespace").is_none() => {
+            spec.insert("dataSource".to_owned(), source);
+        }
+        _ => {}
+    }
+}
+
+/// Leases chosen among candidates are a feature that is off: what asks for it is passed over.
+fn plain_lease(lease: &mut Value) {
+    if let Some(spec) = lease.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.remove("strategy");
+        spec.remove("preferredHolder");
     }
 }
 

@@ -62,6 +62,11 @@ impl Chance {
         text
     }
 
+    /// A number below a limit.
+    pub fn below(&self, limit: u32) -> u32 {
+        self.generator.lock().random_range(0..limit.max(1))
+    }
+
     /// Five characters that end a generated name.
     pub fn suffix(&self) -> String {
         let mut generator = self.generator.lock();

@@ -3,15 +3,27 @@
 //! What every object has is judged by [`metadata`] and [`names`], built-in kinds by the modules of their rules, custom ones by their
 //! schema. Every fault is told, in the words of Kubernetes.
 
+mod addresses;
+mod autoscalers;
+mod claims;
 mod containers;
+mod ingresses;
+mod limits;
+mod line_difference;
 mod metadata;
 mod names;
+mod network_policies;
 mod nodes;
+mod persistent_volumes;
 mod place;
 mod pods;
 mod resources;
+mod roles;
 mod scheduling;
 mod selectors;
+mod services;
+mod settings;
+mod storage_classes;
 mod volumes;
 mod workloads;
 
@@ -24,6 +36,8 @@ use crate::rest::Cause;
 
 pub(crate) use names::{label_key_breaks, label_value_breaks};
 
+const RBAC: &str = "rbac.authorization.k8s.io";
+
 /// What is wrong with a new object.
 pub(crate) fn on_create(resource: &Resource, object: &Value) -> Vec<Cause> {
     let mut causes = names::check(resource, object);
@@ -31,6 +45,9 @@ pub(crate) fn on_create(resource: &Resource, object: &Value) -> Vec<Cause> {
     match &resource.custom {
         Some(_) => causes.extend(custom_rules(resource, object, None)),
         None => causes.extend(kind_rules(resource, object)),
+    }
+    if resource.is("networking.k8s.io", "ingresses") {
+        causes.extend(ingresses::on_create(object));
     }
     if resource.is("", "pods") && object["spec"].get("ephemeralContainers").is_some() {
         causes.push(Cause::forbidden("spec.ephemeralContainers", "cannot be set on create"));
@@ -63,7 +80,14 @@ pub(crate) fn on_update(resource: &Resource, old: &Value, new: &Value, subresour
             causes.extend(pods::on_ephemeral_update(old, new));
         }
         ("", "nodes") => causes.extend(nodes::on_update(old, new)),
-        ("", "configmaps" | "secrets") => causes.extend(immutable_content(old, new)),
+        ("", "configmaps" | "secrets") => causes.extend(settings::on_update(old, new)),
+        ("", "services") => causes.extend(services::on_update(old, new)),
+        ("", "persistentvolumeclaims") => causes.extend(claims::on_update(old, new)),
+        ("", "persistentvolumes") => causes.extend(persistent_volumes::on_update(old, new)),
+        ("", "resourcequotas") => causes.extend(limits::on_quota_update(old, new)),
+        ("storage.k8s.io", "storageclasses") => causes.extend(storage_classes::on_update(old, new)),
+        (RBAC, "rolebindings" | "clusterrolebindings") => causes.extend(roles::on_binding_update(old, new)),
+        ("networking.k8s.io", "ingressclasses") => causes.extend(ingresses::on_class_update(old, new)),
         ("apps", "deployments" | "replicasets" | "daemonsets") | ("batch", "jobs") => {
             let selector = &new["spec"]["selector"];
             if *selector != old["spec"]["selector"] {
@@ -96,9 +120,36 @@ fn kind_rules(resource: &Resource, object: &Value) -> Vec<Cause> {
         ("policy", "poddisruptionbudgets") => workloads::budget(object, &mut causes),
         ("scheduling.k8s.io", "priorityclasses") => workloads::priority_class(object, &mut causes),
         ("apiextensions.k8s.io", "customresourcedefinitions") => return definition(object),
-        _ => {}
+        _ => other_kind_rules(resource, object, &mut causes),
     }
     causes
+}
+
+/// The same for kinds that have no pods.
+fn other_kind_rules(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "services") => services::check(object, causes),
+        ("", "configmaps") => settings::config_map(object, causes),
+        ("", "secrets") => settings::secret(object, causes),
+        ("", "persistentvolumeclaims") => claims::check(object, causes),
+        ("", "persistentvolumes") => persistent_volumes::check(object, causes),
+        ("", "limitranges") => limits::range(object, causes),
+        ("", "resourcequotas") => limits::quota(object, causes),
+        ("coordination.k8s.io", "leases") => limits::lease(object, causes),
+        ("storage.k8s.io", "storageclasses") => storage_classes::check(object, causes),
+        (RBAC, "roles" | "clusterroles") => roles::role(object, resource.namespaced, causes),
+        (RBAC, "rolebindings" | "clusterrolebindings") => {
+            roles::binding(object, resource.namespaced, causes);
+        }
+        // Metrics of the older version lie in annotations.
+        ("autoscaling", "horizontalpodautoscalers") if resource.version != "v1" => {
+            autoscalers::check(object, causes);
+        }
+        ("networking.k8s.io", "ingresses") => ingresses::check(object, causes),
+        ("networking.k8s.io", "ingressclasses") => ingresses::class(object, causes),
+        ("networking.k8s.io", "networkpolicies") => network_policies::check(object, causes),
+        _ => {}
+    }
 }
 
 fn definition(object: &Value) -> Vec<Cause> {
@@ -142,21 +193,4 @@ fn custom_rules(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec
         .into_iter()
         .map(Cause::from)
         .collect()
-}
-
-fn immutable_content(old: &Value, new: &Value) -> Vec<Cause> {
-    if old.get("immutable") != Some(&Value::Bool(true)) {
-        return Vec::new();
-    }
-    let mut causes = Vec::new();
-    let detail = "field is immutable when `immutable` is set";
-    if new.get("immutable") != Some(&Value::Bool(true)) {
-        causes.push(Cause::forbidden("immutable", detail));
-    }
-    for field in ["data", "binaryData"] {
-        if old.get(field) != new.get(field) {
-            causes.push(Cause::forbidden(field, detail));
-        }
-    }
-    causes
 }

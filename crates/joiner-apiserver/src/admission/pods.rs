@@ -1,5 +1,7 @@
 //! Admission of new pods: service account, priority, tolerations, runtime class.
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 use super::quality;
@@ -82,13 +84,19 @@ fn mount_token(core: &Core, spec: &mut Value) {
             fields.remove(list);
         }
     }
-    let sources = json!([
+    let mut volume = TOKEN_VOLUME.clone();
+    volume["name"] = name.into();
+    push(&mut spec["volumes"], volume);
+}
+
+/// The volume with the token, still without its name. Nearly every pod gets a copy.
+static TOKEN_VOLUME: LazyLock<Value> = LazyLock::new(|| {
+    json!({"name": "", "projected": {"defaultMode": 420, "sources": [
         {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
         {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}},
-    ]);
-    push(&mut spec["volumes"], json!({"name": name, "projected": {"sources": sources, "defaultMode": 420}}));
-}
+    ]}})
+});
 
 fn push(list: &mut Value, item: Value) {
     if !list.is_array() {
@@ -198,6 +206,9 @@ fn tolerations(pod: &mut Value) {
 
 /// Keys whose values a selector takes from the pod's own labels.
 fn match_label_keys(pod: &mut Value) {
+    if ["affinity", "topologySpreadConstraints"].iter().all(|field| pod["spec"].get(field).is_none()) {
+        return;
+    }
     let labels = pod["metadata"]["labels"].clone();
     let add = |selector: &mut Value, keys: &Value, operator: &str| {
         for key in keys.as_array().into_iter().flatten().filter_map(Value::as_str) {

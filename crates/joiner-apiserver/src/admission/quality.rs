@@ -1,6 +1,6 @@
 //! The class by which a pod is chosen when memory runs short.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 const COUNTED: [&str; 2] = ["cpu", "memory"];
 
@@ -16,19 +16,15 @@ pub(super) fn class(spec: &Value) -> &'static str {
 }
 
 fn of(all: &[&Value]) -> &'static str {
-    let counted = |resources: &Value, side: &str| -> Map<String, Value> {
-        let given = resources.get(side).and_then(Value::as_object);
-        let given = given
-            .into_iter()
-            .flatten()
-            .filter(|(name, amount)| COUNTED.contains(&name.as_str()) && **amount != "0");
-        given.map(|(name, amount)| (name.clone(), amount.clone())).collect()
-    };
     let (mut asks, mut guaranteed) = (false, true);
     for resources in all {
-        let (requests, limits) = (counted(resources, "requests"), counted(resources, "limits"));
-        asks |= !requests.is_empty() || !limits.is_empty();
-        guaranteed &= limits.len() == COUNTED.len() && requests == limits;
+        let given = |side: &str| {
+            let given = resources.get(side).and_then(Value::as_object);
+            COUNTED.map(|name| given.and_then(|given| given.get(name)).filter(|amount| **amount != "0"))
+        };
+        let (requests, limits) = (given("requests"), given("limits"));
+        asks |= requests.iter().chain(&limits).any(Option::is_some);
+        guaranteed &= limits.iter().all(Option::is_some) && requests == limits;
     }
     match (asks, guaranteed) {
         (false, _) => "BestEffort",

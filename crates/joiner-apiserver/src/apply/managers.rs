@@ -178,6 +178,29 @@ impl Managers {
     }
 }
 
+/// Writes `metadata.managedFields` of a new object: all of its fields are its creator's.
+pub(super) fn store_creator(
+    object: &mut Value,
+    name: &str,
+    api_version: &str,
+    now: &str,
+    fields: Map<String, Value>,
+) {
+    let Some(object) = object.as_object_mut().filter(|_| !fields.is_empty()) else { return };
+    let entry = Value::Object(Map::from_iter([
+        ("apiVersion".to_owned(), api_version.into()),
+        ("fieldsType".to_owned(), "FieldsV1".into()),
+        ("fieldsV1".to_owned(), Value::Object(fields)),
+        ("manager".to_owned(), named(name).into()),
+        ("operation".to_owned(), "Update".into()),
+        ("time".to_owned(), now.into()),
+    ]));
+    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.insert("managedFields".to_owned(), Value::Array(vec![entry]));
+    }
+}
+
 fn entry(manager: &Manager, owned: &Owned) -> Value {
     let mut entry = Map::new();
     entry.insert("manager".to_owned(), manager.name.clone().into());

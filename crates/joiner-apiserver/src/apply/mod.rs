@@ -6,6 +6,7 @@
 //!
 //! Without a type (a custom resource that keeps unknown fields) objects merge field by field and lists are wholes.
 
+mod created;
 mod last_applied;
 mod managers;
 mod merge;
@@ -138,6 +139,11 @@ pub fn track_update(
     };
     if let Some(meta) = new.get_mut("metadata").and_then(Value::as_object_mut) {
         meta.remove("managedFields");
+    }
+    if old.is_none() && managers.0.is_empty() && subresource.is_empty() && operation != "Apply" {
+        let fields = new.as_object().map(|new| created::fields(ty, new)).unwrap_or_default();
+        managers::store_creator(new, manager, api_version, now, fields);
+        return;
     }
     // Objects whose managers were forgotten are recorded again only after an apply.
     if !managers.0.is_empty() || old.is_none() {

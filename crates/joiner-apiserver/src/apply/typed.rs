@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::set::{FieldSet, Name, field_element};
+use crate::json_text::write_value;
 use crate::schema::{ListType, Shape, TypeRef};
 
 /// How a value is followed.
@@ -53,6 +54,15 @@ pub(super) fn element_name(list: TypeRef<'_>, item: &Value) -> Result<String, St
         let what = if item.is_null() { "a null element" } else { "non-map elements" };
         return Err(format!("associative list with keys may not have {what}"));
     };
+    if let [key] = list.map_keys()
+        && let Some(value) = item.get(key)
+    {
+        // Nearly every list has one key. Names of fields need no escapes.
+        let mut text = format!("k:{{\"{key}\":").into_bytes();
+        write_value(value, &mut text);
+        text.push(b'}');
+        return Ok(String::from_utf8(text).unwrap_or_default());
+    }
     let mut keys = Map::new();
     for key in list.map_keys() {
         let field = list.element().and_then(|element| element.field(key));
@@ -109,7 +119,7 @@ fn element(listed: Option<&Name>, name: &str) -> Name {
 }
 
 /// Elements by name; several under one name are duplicates.
-fn by_name<'v>(list: TypeRef<'_>, items: &'v [Value]) -> BTreeMap<String, Vec<&'v Value>> {
+pub(super) fn by_name<'v>(list: TypeRef<'_>, items: &'v [Value]) -> BTreeMap<String, Vec<&'v Value>> {
     let mut named: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
     for item in items {
         if let Ok(name) = element_name(list, item) {

@@ -33,6 +33,12 @@ pub(super) fn apply(group: &str, version: &str, kind: &str, object: &mut Object)
         }
         ("storage.k8s.io", "CSIDriver") => csi_driver(child(object, "spec")),
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaler(version, child(object, "spec")),
+        ("", "LimitRange") => each(child(object, "spec"), "limits").for_each(limit),
+        ("networking.k8s.io", "IngressClass") => {
+            if let Some(parameters) = existing(child(object, "spec"), "parameters") {
+                fill(parameters, "scope", "Cluster");
+            }
+        }
         ("networking.k8s.io", "NetworkPolicy") => network_policy(child(object, "spec")),
         (RBAC, "RoleBinding" | "ClusterRoleBinding") => binding(object),
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
@@ -190,6 +196,22 @@ fn network_policy(spec: &mut Object) {
         let egress = spec.get("egress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
         let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
         spec.insert("policyTypes".to_owned(), types);
+    }
+}
+
+/// Of containers, the most is the limit that is given, and that is what they ask for; else the least is.
+fn limit(limit: &mut Object) {
+    if text(limit, "type") != "Container" {
+        return;
+    }
+    for (field, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
+        let amounts = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
+        if !amounts.is_empty() {
+            let filled = child(limit, field);
+            for (name, amount) in amounts {
+                filled.entry(name).or_insert(amount);
+            }
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use serde_json::Value;
 pub use document::{Document, parse_value};
 use document::{Leaf, Tree};
 pub use normalize::normalize;
+pub(crate) use normalize::zero as zero_value;
 pub use quantity::canonical_quantity;
 pub(crate) use quantity::{quantity_from_nanos, quantity_nanos};
 pub(crate) use yaml_keys::{forgiving, repeated_keys};

@@ -69,7 +69,7 @@ fn is_zero(value: &Value) -> bool {
 }
 
 /// What Go writes for a field nobody set.
-fn zero(ty: TypeRef<'_>) -> Value {
+pub(crate) fn zero(ty: TypeRef<'_>) -> Value {
     match ty.shape() {
         Shape::String => Value::String(String::new()),
         Shape::Int32 | Shape::Int64 | Shape::Number | Shape::IntOrString => 0.into(),

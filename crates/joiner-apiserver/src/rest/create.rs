@@ -8,6 +8,7 @@ use super::metadata::{meta_text, set_meta};
 use super::options::WriteOptions;
 use super::status::{Cause, Failure};
 use super::{Answer, Call, Core, body, definitions, render, typed};
+use crate::admission::services::{self, Given};
 use crate::resources::Resource;
 use crate::store::{Draft, Session, Stored};
 use crate::{admission, validation};
@@ -31,7 +32,7 @@ pub(crate) fn create_new(
     object: Value,
     options: &WriteOptions,
 ) -> Result<Stored, Failure> {
-    let mut new = New { core, resource, namespace, object };
+    let mut new = New { core, resource, namespace, object, given: None };
     new.enter(&core.store.open())?;
     new.complete()?;
     new.admit(&core.store.open())?;
@@ -55,7 +56,7 @@ pub(crate) fn create_object(
     options: &WriteOptions,
     tracked: bool,
 ) -> Result<Stored, Failure> {
-    let mut new = New { core, resource, namespace, object };
+    let mut new = New { core, resource, namespace, object, given: None };
     new.enter(session)?;
     new.complete()?;
     new.admit(session)?;
@@ -68,6 +69,7 @@ struct New<'a> {
     resource: &'a Arc<Resource>,
     namespace: &'a str,
     object: Value,
+    given: Option<Given>,
 }
 
 impl<'a> New<'a> {
@@ -113,20 +115,27 @@ impl<'a> New<'a> {
             set_meta(object, "generation", Some(json!(1)));
         }
         prepare(resource, object);
-        typed::default(resource, object);
+        typed::default_new(resource, object);
         Ok(())
     }
 
     /// The cluster adds its own, or refuses.
     fn admit(&mut self, session: &Session<'_>) -> Result<(), Failure> {
-        admission::on_create(self.core, session, self.resource, &mut self.object)
+        admission::on_create(self.core, session, self.resource, &mut self.object)?;
+        if self.resource.is("", "services") {
+            self.given = Some(services::on_create(self.core, session, self.resource, &self.object)?);
+        }
+        Ok(())
     }
 
     /// Its fields get their owner and are checked, and it is written.
     fn finish(self, options: &WriteOptions, tracked: bool) -> Result<Finished<'a>, Failure> {
-        let Self { core, resource, namespace, mut object } = self;
+        let Self { core, resource, namespace, mut object, given } = self;
         if tracked {
             typed::track(resource, None, &mut object, options, "", &core.now());
+        }
+        if let Some(given) = given {
+            given.put_into(&mut object);
         }
         let name = meta_text(&object, "name").to_owned();
         let causes = validation::on_create(resource, &object);

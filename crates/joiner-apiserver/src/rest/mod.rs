@@ -48,6 +48,7 @@ pub(crate) use create::create_new;
 pub use definitions::CustomKind;
 pub use delete::{DeleteOptions, Propagation};
 pub(crate) use delete::{Outcome, delete_object, delete_target};
+pub(crate) use go_json::complaint as complaint_about_json;
 pub(crate) use metadata::{labels_of, meta, meta_mut, meta_text};
 pub use options::{FieldValidation, Query, WriteOptions};
 pub use patching::Language as PatchLanguage;

@@ -99,12 +99,26 @@ pub(crate) fn default(resource: &Resource, object: &mut Value) {
         schema.default(object);
         return;
     }
-    // Events are kept in the form of the core group, whatever the path.
-    let group = if resource.is("events.k8s.io", "events") { "" } else { resource.group.as_str() };
+    let group = kept_group(resource);
     defaults::apply(group, &resource.version, &resource.kind, object);
     if let Some(ty) = Schemas::builtin().kind(group, &resource.version, &resource.kind) {
         fields::normalize(ty, object);
     }
+}
+
+/// As [`default`], of a new object that is in its canonical form. What pods are filled with is canonical too, and their status
+/// comes later, so that these, of which there are most, need not be gone through again.
+pub(crate) fn default_new(resource: &Resource, object: &mut Value) {
+    if resource.is("", "pods") {
+        defaults::apply(kept_group(resource), &resource.version, &resource.kind, object);
+    } else {
+        default(resource, object);
+    }
+}
+
+/// Events are kept in the form of the core group, whatever the path.
+fn kept_group(resource: &Resource) -> &str {
+    if resource.is("events.k8s.io", "events") { "" } else { resource.group.as_str() }
 }
 
 /// Writes down who owns the fields that differ.

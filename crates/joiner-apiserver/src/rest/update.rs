@@ -119,6 +119,9 @@ pub(crate) fn update_object(
     new = merge_sides(resource, old, new, context.subresource);
     typed::default(resource, &mut new);
     admission::on_update(resource, old, &mut new, context.subresource);
+    if resource.is("", "services") && context.subresource.is_empty() {
+        admission::services::on_update(core, session, resource, old, &mut new)?;
+    }
     if resource.has_generation() && context.subresource != "status" && wanted_changed(resource, old, &new) {
         set_meta(&mut new, "generation", Some((generation(old) + 1).into()));
     }

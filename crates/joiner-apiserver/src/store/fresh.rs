@@ -5,6 +5,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::Object;
 
 /// Texts of so many bytes together.
@@ -18,6 +20,8 @@ pub(super) struct Fresh {
     states: VecDeque<Arc<Object>>,
     /// Of those that are parsed.
     bytes: usize,
+    /// What is not kept any more. To drop an object takes long: whoever holds the store does it after letting go of it.
+    pub discarded: Vec<Arc<Value>>,
 }
 
 impl Fresh {
@@ -33,8 +37,9 @@ impl Fresh {
 
     /// A state that is no longer the latest.
     pub fn forget(&mut self, state: &Object) {
-        if state.cool() {
+        if let Some(value) = state.cool() {
             self.bytes -= state.text().len();
+            self.discarded.push(value);
         }
     }
 }

@@ -19,6 +19,7 @@ mod owners;
 mod seal;
 mod slim;
 mod watch;
+mod written;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -310,7 +311,7 @@ impl Store {
 
     /// Opens the store for reading and writing. All other users wait: hold it for one request, never across an await.
     pub fn open(&self) -> Session<'_> {
-        Session { inner: self.inner.lock() }
+        Session { inner: self.inner.lock(), discarded: Vec::new() }
     }
 
     /// Keeps changes for a garbage collector until it takes them.
@@ -338,11 +339,14 @@ impl Store {
 #[derive(Debug)]
 pub struct Session<'a> {
     inner: MutexGuard<'a, Inner>,
+    /// Dropped last, when others have the store.
+    discarded: Vec<Arc<Value>>,
 }
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         self.inner.flush();
+        self.discarded = std::mem::take(&mut self.inner.fresh.discarded);
     }
 }
 

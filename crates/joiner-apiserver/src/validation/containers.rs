@@ -160,13 +160,15 @@ fn ports(ports: &[Value], place: Place<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn port_number(number: i64, place: Place<'_>, causes: &mut Vec<Cause>) {
+/// Judges the number of a port.
+pub(super) fn port_number(number: i64, place: Place<'_>, causes: &mut Vec<Cause>) {
     if !(1..=65535).contains(&number) {
         causes.push(Cause::invalid(place, &json!(number), "must be between 1 and 65535, inclusive"));
     }
 }
 
-fn port_name_breaks(name: &str) -> Vec<&'static str> {
+/// The rules of names of ports that a text breaks.
+pub(super) fn port_name_breaks(name: &str) -> Vec<&'static str> {
     let mut broken = Vec::new();
     let allowed = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
     if name.len() > 15 {

@@ -13,6 +13,8 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with \
     an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const HOST: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and \
+    end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and \
     end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
@@ -50,17 +52,53 @@ pub(super) fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
 fn object_name_breaks(resource: &Resource, name: &str) -> Vec<String> {
     if resource.group == "rbac.authorization.k8s.io" {
         // Names of roles may hold colons and capitals: only what breaks a path is refused.
-        let broken = name.contains('/') || name.contains('%') || name == "." || name == "..";
-        return if broken {
-            vec!["may not contain '/' or '%' or be '.' or '..'".to_owned()]
-        } else {
-            Vec::new()
-        };
+        return path_segment_breaks(name);
     }
-    if resource.is("", "namespaces") || resource.is("", "services") {
+    if resource.is("", "namespaces") {
         return label_breaks(name);
     }
+    if resource.is("", "services") {
+        return service_name_breaks(name);
+    }
     subdomain_breaks(name)
+}
+
+/// The rules of names of services that a text breaks: they are names of hosts in the oldest sense, and begin with a letter.
+fn service_name_breaks(text: &str) -> Vec<String> {
+    let mut broken = Vec::new();
+    if text.len() > 63 {
+        broken.push("must be no more than 63 characters".to_owned());
+    }
+    if !is_label(text) || !text.starts_with(|first: char| first.is_ascii_lowercase()) {
+        broken.push(HOST.to_owned());
+    }
+    broken
+}
+
+/// Judges the name of a service.
+pub(super) fn check_service_name(name: &str, place: Place<'_>, causes: &mut Vec<Cause>) {
+    for broken in service_name_breaks(name) {
+        causes.push(Cause::invalid(place, &json!(name), &broken));
+    }
+}
+
+/// The rules of parts of a path that a text breaks.
+fn path_segment_breaks(text: &str) -> Vec<String> {
+    match text {
+        "." | ".." => vec![format!("may not be '{text}'")],
+        _ => ["/", "%"]
+            .iter()
+            .filter(|part| text.contains(**part))
+            .map(|part| format!("may not contain '{part}'"))
+            .collect(),
+    }
+}
+
+/// Judges a name that becomes a part of a path.
+pub(super) fn check_path_segment(name: &str, place: Place<'_>, causes: &mut Vec<Cause>) {
+    for broken in path_segment_breaks(name) {
+        causes.push(Cause::invalid(place, &json!(name), &broken));
+    }
 }
 
 /// The rules of lowercase labels that a text breaks.

@@ -17,7 +17,7 @@ pub(super) fn check(resources: &Value, claims: &[&str], place: Place<'_>, causes
     let (mut computes, mut huge) = (false, false);
     for (amounts, at) in [(limits, limits_at), (requests, requests_at)] {
         for (name, amount) in amounts.as_object().into_iter().flatten() {
-            check_name(name, at.key(name), causes);
+            check_container_name(name, at.key(name), causes);
             check_amount(name, amount, at.key(name), causes);
             computes |= matches!(name.as_str(), "cpu" | "memory");
             huge |= is_huge_page(name);
@@ -63,7 +63,8 @@ fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-fn may_overcommit(name: &str) -> bool {
+/// Whether more of a resource may be allowed than is promised.
+pub(super) fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
@@ -95,18 +96,55 @@ const OTHER: [&str; 17] = [
     "services.loadbalancers",
 ];
 
-fn check_name(name: &str, place: Place<'_>, causes: &mut Vec<Cause>) {
+/// Resources of which there are only wholes.
+const WHOLE: [&str; 9] = [
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+/// Whether of a resource there are only wholes.
+pub(super) fn must_be_whole(name: &str) -> bool {
+    WHOLE.contains(&name) || is_extended(name)
+}
+
+/// Whether a quota may be about a resource without a domain.
+pub(super) fn is_quota_name(name: &str) -> bool {
+    (CONTAINER.contains(&name) || OTHER.contains(&name)) && name != "storage" || is_any_huge_page(name)
+}
+
+fn is_any_huge_page(name: &str) -> bool {
+    is_huge_page(name) || name.starts_with("requests.hugepages-")
+}
+
+/// Judges the name of a resource.
+pub(super) fn check_name(name: &str, place: Place<'_>, causes: &mut Vec<Cause>) {
     if CONTAINER.contains(&name) {
         return;
     }
     let mut refuse = |detail: &str| causes.push(Cause::invalid(place, &json!(name), detail));
     let broken = names::qualified_name_breaks(name);
-    if broken.is_empty() && !name.contains('/') && !OTHER.contains(&name) && !is_huge_page(name) {
+    if broken.is_empty() && !name.contains('/') && !OTHER.contains(&name) && !is_any_huge_page(name) {
         refuse("must be a standard resource type or fully qualified");
     }
     for broken in &broken {
         refuse(broken);
     }
+}
+
+/// Judges the name of a resource that containers ask for.
+pub(super) fn check_container_name(name: &str, place: Place<'_>, causes: &mut Vec<Cause>) {
+    if CONTAINER.contains(&name) {
+        return;
+    }
+    check_name(name, place, causes);
+    let mut refuse = |detail: &str| causes.push(Cause::invalid(place, &json!(name), detail));
     if !name.contains('/') {
         if !is_huge_page(name) {
             refuse("must be a standard resource for containers");

@@ -114,11 +114,12 @@ fn sort_causes(body: &mut Value) {
     }
 }
 
-const PLACEHOLDERS: [(&str, &str); 8] = [
+const PLACEHOLDERS: [(&str, &str); 9] = [
     ("<uid>", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
     ("<rv>", "[0-9]+"),
     ("<time>", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z"),
     ("<continue>", ".+"),
+    ("<ip>", r"10\.\d+\.\d+\.\d+"),
     ("<hash>", "[A-Za-z0-9+/=]+"),
     ("<generated>", "[bcdfghjklmnpqrstvwxz2456789]{5}"),
     ("<age>", "([0-9]+[smhdy])+|<unknown>"),

@@ -86,6 +86,10 @@ fn placed(key: &str, text: &str, sent: &str, captured: &[(String, String)]) -> S
         "resourceVersion" if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
             return known("RV").map_or("<rv>".to_owned(), |name| format!("${{{name}}}"));
         }
+        // Addresses that the cluster chose.
+        "clusterIP" | "clusterIPs" if text.parse::<std::net::Ipv4Addr>().is_ok() && !sent.contains(text) => {
+            return "<ip>".to_owned();
+        }
         "continue" if !text.is_empty() => return "<continue>".to_owned(),
         "storageVersionHash" => return "<hash>".to_owned(),
         "description" => return "<text>".to_owned(),
