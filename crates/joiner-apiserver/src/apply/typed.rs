@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::set::{FieldSet, Name, field_element};
-use crate::json_text::write_value;
 use crate::schema::{ListType, Shape, TypeRef};
 
 /// How a value is followed.
@@ -58,10 +57,7 @@ pub(super) fn element_name(list: TypeRef<'_>, item: &Value) -> Result<String, St
         && let Some(value) = item.get(key)
     {
         // Nearly every list has one key. Names of fields need no escapes.
-        let mut text = format!("k:{{\"{key}\":").into_bytes();
-        write_value(value, &mut text);
-        text.push(b'}');
-        return Ok(String::from_utf8(text).unwrap_or_default());
+        return Ok(format!("k:{{\"{key}\":{value}}}"));
     }
     let mut keys = Map::new();
     for key in list.map_keys() {

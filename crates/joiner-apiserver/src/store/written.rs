@@ -5,8 +5,6 @@ use std::cell::RefCell;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::json_text::write_entry;
-
 thread_local! {
     /// Texts are written here first: what is kept then has the very length it needs.
     static DRAFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -69,4 +67,16 @@ fn close(draft: &mut Vec<u8>, open: u8) {
         draft.pop();
     }
     draft.push(b'}');
+}
+
+fn write_entry(name: &str, value: &Value, draft: &mut Vec<u8>) {
+    write_json(name, draft);
+    draft.push(b':');
+    write_json(value, draft);
+}
+
+fn write_json(value: &(impl serde::Serialize + ?Sized), draft: &mut Vec<u8>) {
+    // Writing JSON into memory fails only for keys that are no strings, and there are none.
+    let done = serde_json::to_writer(draft, value);
+    debug_assert!(done.is_ok(), "values can be written");
 }
