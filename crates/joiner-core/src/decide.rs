@@ -79,14 +79,25 @@ impl Default for PackingWork {
 }
 
 impl PackingWork {
+    /// So many pods take long; half of them do not.
+    pub const MANY: u64 = 5_000;
     /// So many times as much.
     pub fn times(self, factor: f64) -> Self {
         let times = |steps: u64| (steps as f64 * factor) as u64;
         Self { base: times(self.base), per_pod: times(self.per_pod) }
     }
 
-    /// Steps for so many pods.
+    /// Steps for so many pods. A few are decided in no time: there the base counts several times.
     pub fn of(self, pods: u64) -> u64 {
+        /// How many times more the base counts for few.
+        const MORE: f64 = 3.0;
+        let half = Self::MANY / 2;
+        let few = Self::MANY.saturating_sub(pods).min(half) as f64 / half as f64;
+        self.plain(pods).saturating_add((self.base as f64 * MORE * few) as u64)
+    }
+
+    /// The same without regard to whether there are few.
+    pub(crate) fn plain(self, pods: u64) -> u64 {
         self.base.saturating_add(self.per_pod.saturating_mul(pods))
     }
 }
@@ -116,6 +127,8 @@ pub fn decide(snapshot: &Snapshot, options: &Options) -> Plan {
 
 /// The same for a caller that holds what can be prepared.
 pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Options) -> Plan {
+    let shared = shared_work(snapshot, options);
+    let options = &shared;
     let mut run = Run::new(snapshot, prepared, options, false);
     if options.packing == Packing::Upstream {
         return run.into_plan(None);
@@ -136,6 +149,18 @@ pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Optio
     Plan { preferences_would_cost, ..run.into_plan(Some(original)) }
 }
 
+/// With pods that prefer something there are two plans to work out. Where these take long, each has to do with less than half of the work.
+fn shared_work(snapshot: &Snapshot, options: &Options) -> Options {
+    const SHARE: f64 = 0.4;
+    let two = snapshot.pods.len() as u64 >= PackingWork::MANY && has_wishes(snapshot);
+    let packing_work = if two { options.packing_work.times(SHARE) } else { options.packing_work };
+    Options { packing_work, ..options.clone() }
+}
+
+fn has_wishes(snapshot: &Snapshot) -> bool {
+    snapshot.classes.iter().any(|class| class.first_without_preferences() > 0)
+}
+
 /// The same decision with all preferences given up, and how much more it costs to keep them, if every pod still has a place.
 fn without_preferences<'s>(
     kept: &Run<'s>,
@@ -143,8 +168,7 @@ fn without_preferences<'s>(
     prepared: &'s Prepared,
     options: &'s Options,
 ) -> Option<(Run<'s>, Option<f64>)> {
-    let has_wishes = |at: usize| snapshot.classes[at].first_without_preferences() > 0;
-    if !(0..snapshot.classes.len()).any(has_wishes) || kept.scratch.machines.is_empty() {
+    if !has_wishes(snapshot) || kept.scratch.machines.is_empty() {
         return None;
     }
     let mut run = Run::new(snapshot, prepared, options, true);

@@ -227,7 +227,43 @@ pub(crate) enum HostRule {
     },
 }
 
+/// A spread of a pod's own by a key that is not the host name.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnSpread {
+    /// Its group.
+    pub(crate) group: GroupIdx,
+    /// By how many pods a value may exceed the least.
+    pub(crate) max_skew: i64,
+    /// With fewer values than this the least counts as none.
+    pub(crate) min_domains: i64,
+    /// The values that count.
+    pub(crate) domains: std::rc::Rc<[ValueId]>,
+}
+
 impl Want {
+    /// The key, and the values new machines can have, where the pod's own spreads by that one key are all that binds it to a topology
+    /// beyond its host.
+    pub(crate) fn only_spread_by(&self) -> Option<(KeyId, std::rc::Rc<[ValueId]>)> {
+        let [WantKey { key, values, always_named: true, .. }] = &self.keys[..] else { return None };
+        let spreads = self.own.iter().filter(|own| !own.by_host);
+        let only = self.selected.pin_keys.is_empty()
+            && spreads.into_iter().all(|own| own.counts_itself && matches!(own.kind, Kind::Spread { .. }));
+        only.then(|| (*key, values.clone()))
+    }
+
+    /// The pod's own spreads by other keys than the host name.
+    pub(crate) fn own_spreads(&self) -> impl Iterator<Item = OwnSpread> + '_ {
+        self.own.iter().filter(|own| !own.by_host).filter_map(|own| match &own.kind {
+            Kind::Spread { max_skew, min_domains, domains } => Some(OwnSpread {
+                group: own.group,
+                max_skew: *max_skew,
+                min_domains: *min_domains,
+                domains: domains.clone(),
+            }),
+            Kind::Affinity | Kind::AntiAffinity => None,
+        })
+    }
+
     /// What the pod's own constraints say about others on its host.
     pub(crate) fn host_rules(&self) -> impl Iterator<Item = HostRule> + '_ {
         self.own.iter().filter(|own| own.by_host).map(|own| match &own.kind {

@@ -4,6 +4,7 @@ mod cheapest;
 mod cheapest_laws;
 mod cheapest_optimum;
 mod cheapest_weights;
+mod cheapest_zones;
 mod laws;
 mod oracle;
 mod scenarios;

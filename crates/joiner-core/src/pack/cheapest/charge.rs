@@ -19,7 +19,7 @@ pub(crate) fn charge_of(snapshot: &Snapshot, options: &Options) -> f64 {
 
 /// The charge in nano-dollars per hour: what 0.4 CPUs cost where a CPU costs least. It follows the catalogue, so a plan stays the
 /// same in every currency.
-fn by_catalogue(snapshot: &Snapshot) -> f64 {
+pub(super) fn by_catalogue(snapshot: &Snapshot) -> f64 {
     let offerings = snapshot.catalogues.iter().flat_map(|catalogue| {
         let priced =
             catalogue.offerings.iter().filter(|offering| offering.available && offering.price_nano_usd > 0);

@@ -21,7 +21,7 @@ pub(super) fn best(filler: &mut Filler, scratch: &mut Scratch, most: usize) -> O
         .kinds
         .iter()
         .enumerate()
-        .flat_map(|(kind, row)| std::iter::repeat_n(kind as u32, row.members.len()))
+        .flat_map(|(kind, row)| std::iter::repeat_n(kind as u32, row.count as usize))
         .take(MOST_ITEMS + 1)
         .collect();
     let committed = filler.bins.bins.iter().any(|bin| bin.units.is_some());

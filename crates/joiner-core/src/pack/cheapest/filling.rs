@@ -7,6 +7,7 @@
 use hashbrown::HashMap;
 
 use super::bins::{Bin, Bins, holds};
+use super::exchanging;
 use super::task::Task;
 use crate::model::ids::*;
 use crate::model::{FixedState, Port, fixed_state};
@@ -36,7 +37,7 @@ pub(super) struct Stock {
 impl Stock {
     /// Everything.
     pub fn all(task: &Task) -> Self {
-        let kinds = task.kinds.iter().map(|kind| kind.members.len() as u32).collect();
+        let kinds = task.kinds.iter().map(|kind| kind.count).collect();
         let shapes: Vec<u32> = task.shapes.iter().map(|shape| shape.count).collect();
         let items = shapes.iter().map(|n| u64::from(*n)).sum();
         Self { kinds, shapes, items }
@@ -107,6 +108,8 @@ pub(super) struct Filler<'t> {
     pub work: u64,
     /// How shares are measured; the fill worth most wins.
     pub measures: Way,
+    /// Whether single pods are exchanged for others that are worth more.
+    pub exchanging: bool,
     narrowed: HashMap<(ReqId, u32), Option<ReqId>, FixedState>,
     /// Taken of each kind in the fill under way.
     taken: Vec<u32>,
@@ -141,6 +144,7 @@ impl<'t> Filler<'t> {
             toll: Vec::new(),
             work: 0,
             measures: THOROUGH,
+            exchanging: false,
             narrowed: HashMap::with_hasher(fixed_state()),
             taken: vec![0; task.kinds.len()],
             candidates: Vec::new(),
@@ -156,6 +160,9 @@ impl<'t> Filler<'t> {
             if fill.worth > best.worth {
                 best = fill;
             }
+        }
+        if self.exchanging && !best.takes.is_empty() {
+            exchanging::exchange(self, scratch, bin, stock, &mut best);
         }
         best
     }

@@ -1,8 +1,9 @@
 //! The cheapest packing: the original's result, divided over machines anew.
 //!
-//! [`task`] cuts the question out of a finished run, [`bins`] lists the machines worth considering, [`filling`] says what goes onto one,
-//! [`buying`] buys machine after machine by worth per dollar and learns what pods are worth, [`weights`] knows what limits of heavier pools
-//! are worth, [`mending`] takes some back and tries again,
+//! [`task`] cuts the question out of a finished run, from its pods ([`items`]) that some rules bind ([`in_force`]) and that are told apart
+//! ([`sorting`]); [`bins`] lists the machines worth considering, [`filling`] says what goes onto one and [`exchanging`] betters that,
+//! [`buying`] buys machine after machine by worth per dollar and learns what pods are worth, [`rounds`] keeps the best of many, [`weights`]
+//! knows what limits of heavier pools are worth, [`mending`] takes some back and tries again, [`roving`] lets pods change their zone meanwhile,
 //! [`exact`] solves what is small enough, [`settle`] turns the result into machines of the run. What is not cheaper than the
 //! original's result is dropped, so the plan is never dearer, and never refuses a pod that the original places.
 
@@ -11,10 +12,15 @@ mod budget;
 mod buying;
 mod charge;
 mod exact;
+mod exchanging;
 mod filling;
+mod in_force;
+mod items;
 mod mending;
 mod rounds;
+mod roving;
 mod settle;
+mod sorting;
 mod task;
 mod weights;
 
@@ -39,6 +45,8 @@ const MOST_NODES: f64 = 2.5;
 const SHADOW_STEPS: u64 = 4;
 /// The share of the work that goes into rounds of buying; the rest is for mending.
 const BUYING: f64 = 0.6;
+/// How many results of buying are mended.
+const MENDED: usize = 3;
 
 /// Replaces the machines of a run by cheaper ones where there are any. Says whether it did.
 pub(crate) fn improve(scratch: &mut Scratch, outcome: &mut Outcome, order: &[PodIdx]) -> bool {
@@ -139,8 +147,11 @@ fn repack(scratch: &mut Scratch, task: &Task, goal: Goal) -> Option<Vec<Machine>
     Some(frozen.into_iter().chain(machines).collect())
 }
 
-/// Rounds of buying, then mending, until the work is used up or nothing more comes of it. Buying starts from what pods are worth to the
-/// linear program, and again from what they would cost alone: which of the two leads further can't be said beforehand.
+/// Rounds of buying, then mending, until the work is used up or nothing more comes of it.
+///
+/// Where there is time, buying starts several times: from what pods are worth to the linear program, from what they would cost alone, with
+/// another charge per node, with and without exchanges. Which of these leads furthest can't be said beforehand, not even after buying: the
+/// best few are mended, each for itself.
 fn search(
     scratch: &mut Scratch,
     task: &Task,
@@ -150,36 +161,67 @@ fn search(
 ) -> Option<Vec<Bought>> {
     let all = Stock::all(task);
     let work = scratch.options.packing_work.of(all.items);
+    let share = |of: f64| (work as f64 * of) as u64;
     let alone = filler.worth.clone();
-    let shadow = buying::shadow_worths(task, filler.bins, goal.charge, work.saturating_mul(SHADOW_STEPS));
+    let program = scratch.options.packing_work.plain(all.items).saturating_mul(SHADOW_STEPS);
     let mut rounds = Rounds::new(filler, scratch, &all, &budget, goal);
-    let buying = (work as f64 * BUYING) as u64;
-    let mut pace = None;
-    if let Some(shadow) = shadow {
-        filler.worth = shadow;
-        // Where there is time for a few rounds only, a second start would take it from the first one's learning.
-        pace = Some(rounds.buy(scratch, filler, buying / 2));
-        if pace == Some(Pace::Many) {
-            filler.worth = alone;
+    let shadow = buying::shadow_worths(task, filler.bins, goal.charge, program);
+    filler.worth = shadow.as_ref().unwrap_or(&alone).clone();
+    let pace = rounds.buy(scratch, filler, share(BUYING / 3.0), share(BUYING));
+    if pace == Pace::Few {
+        // A second start would take its time from the first one's learning.
+        if filler.work < share(BUYING) {
+            rounds.buy(scratch, filler, share(BUYING), share(BUYING));
+        }
+    } else {
+        let other = other_charge(scratch, goal);
+        // A program that was too large with one charge is so with another.
+        let at_other = shadow.as_ref().and_then(|_| buying::shadow_worths(task, filler.bins, other, program));
+        let learnt = rounds.best.as_ref().map(|best| best.worth.clone());
+        for (worth, charge, exchanging) in [
+            (if shadow.is_some() { Some(alone.clone()) } else { learnt }, goal.charge, shadow.is_none()),
+            (at_other, other, false),
+            (shadow.clone(), goal.charge, true),
+            (Some(alone), other, true),
+        ] {
+            let Some(worth) = worth else { continue };
+            rounds.set_aside();
+            (filler.worth, filler.charge, filler.exchanging) = (worth, charge, exchanging);
+            let until = filler.work + share(BUYING / 6.0);
+            rounds.buy(scratch, filler, until, until);
+        }
+        (filler.charge, filler.exchanging) = (goal.charge, false);
+        rounds.set_aside();
+        rounds.best = rounds.aside.first().cloned();
+        rounds.buy_fewer(scratch, filler, work, shadow.map(|_| program / SHADOW_STEPS));
+        rounds.set_aside();
+    }
+    rounds.set_aside();
+    rounds.aside.truncate(MENDED);
+    let each = share(1.0 - BUYING) / rounds.aside.len().max(1) as u64;
+    let mut best: Option<(Vec<Bought>, Budget)> = None;
+    for round in std::mem::take(&mut rounds.aside) {
+        let Round { mut bought, mut left, worth, toll, charge, way, exchanging } = round;
+        (filler.worth, filler.toll, filler.charge, filler.measures) = (worth, toll, charge, way);
+        filler.exchanging = exchanging;
+        let until = filler.work + each;
+        mending::mend(filler, scratch, &mut bought, &mut left, &goal, until);
+        if task.weights == Weights::Free
+            && !weights::settle_for_cheapest(filler, scratch, &mut bought, &mut left)
+        {
+            continue;
+        }
+        if best.as_ref().is_none_or(|(known, _)| rounds.better(filler, &bought, known)) {
+            best = Some((bought, left));
         }
     }
-    if rounds.best.is_none() || filler.work < buying {
-        rounds.buy(scratch, filler, buying);
-    }
-    let bought_by = filler.work;
-    if pace == Some(Pace::Many) {
-        rounds.buy_fewer(scratch, filler, work);
-    }
-    // What that took is not taken from mending.
-    let until = work + (filler.work - bought_by);
-    let Round { mut bought, mut left, worth, toll, charge, way } = rounds.best?;
-    (filler.worth, filler.toll, filler.charge, filler.measures) = (worth, toll, charge, way);
-    mending::mend(filler, scratch, &mut bought, &mut left, &goal, until);
-    if task.weights == Weights::Free && !weights::settle_for_cheapest(filler, scratch, &mut bought, &mut left)
-    {
-        return None;
-    }
-    Some(bought)
+    best.map(|(bought, _)| bought)
+}
+
+/// A charge to try beside the one that is asked for: pods that share larger machines leave less over, and those on smaller ones fit them better.
+fn other_charge(scratch: &Scratch, goal: Goal) -> f64 {
+    let usual = charge::by_catalogue(scratch.snapshot);
+    if goal.charge < usual { usual } else { 0.0 }
 }
 
 /// Holds machines that stayed as the original's strategy made them to the same lists of types as the others. What holds a reservation

@@ -1,5 +1,6 @@
 //! Rounds of buying, each wiser than the last, and the best of them.
 
+use super::bins::Bins;
 use super::budget::Budget;
 use super::buying::{self, Bought};
 use super::filling::{Filler, Stock, THOROUGH, WAYS, Way};
@@ -23,6 +24,7 @@ const PROBES: usize = 10;
 const FEWER: f64 = 0.2;
 
 /// What a round of buying came to.
+#[derive(Clone)]
 pub(super) struct Round {
     pub bought: Vec<Bought>,
     pub left: Budget,
@@ -31,6 +33,7 @@ pub(super) struct Round {
     /// Per machine, beyond its price.
     pub charge: f64,
     pub way: Way,
+    pub exchanging: bool,
 }
 
 /// How many rounds of buying the work is enough for.
@@ -44,26 +47,37 @@ pub(super) enum Pace {
 
 /// Rounds of buying, and the best of them.
 pub(super) struct Rounds<'r> {
+    bins: &'r Bins,
     all: &'r Stock,
     budget: &'r Budget,
     goal: Goal,
+    /// The best since the last start.
     pub best: Option<Round>,
+    /// The best of earlier starts, the cheapest first.
+    pub aside: Vec<Round>,
     values: LimitValues,
     everything: Vec<usize>,
 }
 
 impl<'r> Rounds<'r> {
     /// None yet.
-    pub fn new(filler: &Filler, scratch: &Scratch, all: &'r Stock, budget: &'r Budget, goal: Goal) -> Self {
+    pub fn new(
+        filler: &Filler<'r>,
+        scratch: &Scratch,
+        all: &'r Stock,
+        budget: &'r Budget,
+        goal: Goal,
+    ) -> Self {
         let values = LimitValues::new(filler, scratch, budget);
         let everything = (0..filler.bins.bins.len()).collect();
-        Self { all, budget, goal, best: None, values, everything }
+        Self { bins: filler.bins, all, budget, goal, best: None, aside: Vec::new(), values, everything }
     }
 
     /// Buys again and again, each time wiser, until the work done reaches `until`.
     ///
     /// Where there is time, every way to fill machines is tried before anything is learnt; then mostly the best of them is used.
-    pub fn buy(&mut self, scratch: &mut Scratch, filler: &mut Filler, until: u64) -> Pace {
+    /// Pace is judged by what could be spent in all.
+    pub fn buy(&mut self, scratch: &mut Scratch, filler: &mut Filler, until: u64, in_all: u64) -> Pace {
         let started = filler.work;
         let mut pace = Pace::Many;
         let mut in_vain = 0;
@@ -107,7 +121,7 @@ impl<'r> Rounds<'r> {
                 continue;
             };
             if round == 0
-                && (filler.work - started).saturating_mul(FEW_ROUNDS) > until.saturating_sub(started)
+                && (filler.work - started).saturating_mul(FEW_ROUNDS) > in_all.saturating_sub(started) / 2
             {
                 pace = Pace::Few;
             }
@@ -124,8 +138,8 @@ impl<'r> Rounds<'r> {
             if best_way.0.is_none_or(|known| rank < known) {
                 best_way = (Some(rank), way);
             }
-            let charge = filler.charge;
-            if self.keep(filler, Round { bought, left, worth, toll, charge, way: WAYS[way] }) {
+            let (charge, exchanging) = (filler.charge, filler.exchanging);
+            if self.keep(filler, Round { bought, left, worth, toll, charge, way: WAYS[way], exchanging }) {
                 in_vain = 0;
             }
         }
@@ -134,26 +148,51 @@ impl<'r> Rounds<'r> {
 
     /// Keeps a round that is better than the best so far. Says whether it is.
     fn keep(&mut self, filler: &Filler, round: Round) -> bool {
-        let rank = self.rank(filler, &round.bought);
-        let better = self.best.as_ref().is_none_or(|known| {
-            let (over, cost) = self.rank(filler, &known.bought);
-            rank.0 < over || (rank.0 == over && mending::cheaper(rank.1, cost))
-        });
+        let better = self.best.as_ref().is_none_or(|known| self.better(filler, &round.bought, &known.bought));
         if better {
             self.best = Some(round);
         }
         better
     }
 
+    /// Puts the best so far aside for a new start.
+    pub fn set_aside(&mut self) {
+        let Some(round) = self.best.take() else { return };
+        let bins = self.bins;
+        let rank = |round: &Round| rank(bins, &self.goal, &round.bought);
+        let (over, cost) = rank(&round);
+        let known = |known: &Round| {
+            let (known_over, known_cost) = rank(known);
+            known_over == over && !mending::cheaper(cost, known_cost) && !mending::cheaper(known_cost, cost)
+        };
+        if !self.aside.iter().any(known) {
+            self.aside.push(round);
+            self.aside.sort_by(|a, b| {
+                let ((a_over, a_cost), (b_over, b_cost)) = (rank(a), rank(b));
+                a_over.cmp(&b_over).then(a_cost.total_cmp(&b_cost))
+            });
+        }
+    }
+
+    /// Whether machines are better than others.
+    pub fn better(&self, filler: &Filler, new: &[Bought], old: &[Bought]) -> bool {
+        let ((over, cost), (old_over, old_cost)) = (self.rank(filler, new), self.rank(filler, old));
+        over < old_over || (over == old_over && mending::cheaper(cost, old_cost))
+    }
+
     /// Where there would be too many machines: looks for the charge per machine at which there are just few enough, and buys by that. Making
-    /// some machines larger as they are bought reaches the number too, but pods are then valued as if size cost nothing.
-    pub fn buy_fewer(&mut self, scratch: &mut Scratch, filler: &mut Filler, work: u64) {
+    /// some machines larger as they are bought reaches the number too, but pods are then valued as if size cost nothing. `program` is the work that
+    /// each linear program may cost, if there is to be one.
+    pub fn buy_fewer(&mut self, scratch: &mut Scratch, filler: &mut Filler, work: u64, program: Option<u64>) {
+        let worths_at = |filler: &Filler| {
+            program.and_then(|steps| buying::shadow_worths(filler.task, filler.bins, filler.charge, steps))
+        };
         let usual = filler.charge;
         let (mut too_little, mut enough) = (0.0, None);
         let mut surcharge = 0.0;
         for _ in 0..PROBES {
             filler.charge = usual + surcharge;
-            if let Some(worth) = buying::shadow_worths(filler.task, filler.bins, filler.charge, work) {
+            if let Some(worth) = worths_at(filler) {
                 filler.worth = worth;
             }
             filler.measures = THOROUGH;
@@ -173,7 +212,8 @@ impl<'r> Rounds<'r> {
             }
             if few {
                 let (worth, toll, charge) = (filler.worth.clone(), filler.toll.clone(), filler.charge);
-                self.keep(filler, Round { bought, left, worth, toll, charge, way: THOROUGH });
+                let exchanging = filler.exchanging;
+                self.keep(filler, Round { bought, left, worth, toll, charge, way: THOROUGH, exchanging });
             }
             surcharge = match enough {
                 Some(enough) => (too_little + enough) / 2.0,
@@ -184,11 +224,11 @@ impl<'r> Rounds<'r> {
         if let Some(enough) = enough {
             for (times, surcharge) in [(1, enough), (2, (too_little + enough) / 2.0)] {
                 filler.charge = usual + surcharge;
-                if let Some(worth) = buying::shadow_worths(filler.task, filler.bins, filler.charge, work) {
+                if let Some(worth) = worths_at(filler) {
                     filler.worth = worth;
                 }
                 let until = filler.work + (work as f64 * FEWER) as u64 * times / 2;
-                self.buy(scratch, filler, until);
+                self.buy(scratch, filler, until, until);
             }
         }
         filler.charge = usual;
@@ -196,6 +236,11 @@ impl<'r> Rounds<'r> {
 
     /// What machines are compared by: how many are too many, then what they cost.
     fn rank(&self, filler: &Filler, bought: &[Bought]) -> (usize, f64) {
-        (bought.len().saturating_sub(self.goal.most), buying::cost(filler.bins, bought, self.goal.charge))
+        rank(filler.bins, &self.goal, bought)
     }
+}
+
+/// How many machines are too many, then what all cost.
+fn rank(bins: &Bins, goal: &Goal, bought: &[Bought]) -> (usize, f64) {
+    (bought.len().saturating_sub(goal.most), buying::cost(bins, bought, goal.charge))
 }

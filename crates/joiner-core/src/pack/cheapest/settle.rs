@@ -110,7 +110,7 @@ pub(super) fn settle(
     frozen: &[Machine],
 ) -> Option<Vec<Machine>> {
     let task = filler.task;
-    let mut next = vec![0usize; task.kinds.len()];
+    let mut next = vec![0usize; task.sets.len()];
     let mut machines: Vec<Machine> = Vec::with_capacity(bought.len());
     let mut fitted: Vec<Vec<u64>> = Vec::with_capacity(bought.len());
     for one in bought {
@@ -132,9 +132,9 @@ pub(super) fn settle(
         let mut ports = Vec::new();
         for (kind, n) in &one.fill.takes {
             let row = &task.kinds[*kind as usize];
-            let from = next[*kind as usize];
-            next[*kind as usize] += *n as usize;
-            pods.extend(row.members[from..from + *n as usize].iter().flatten());
+            let from = next[row.set as usize];
+            next[row.set as usize] += *n as usize;
+            pods.extend(task.sets[row.set as usize][from..from + *n as usize].iter().flatten());
             ports.extend(row.ports.iter().cloned());
         }
         let mut volumes = SmallVec::new();
