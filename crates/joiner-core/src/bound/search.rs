@@ -5,7 +5,7 @@ use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 
 use super::Demand;
 use super::program::Program;
-use super::reduce::{Class, Machine, Model, Work};
+use super::reduce::{Machine, Model, Work};
 
 /// By what share the price of a machine may be overdrawn in an answer that counts as final.
 const CONVERGED: f64 = 1e-7;
