@@ -41,7 +41,7 @@ impl Controller for Deployments {
             Kind::Deployment => keys.push(event.key.clone()),
             Kind::ReplicaSet => owners_of(event, Kind::Deployment, cache, keys),
             // Only the end of the last old pod lets a Deployment that recreates go on.
-            Kind::Pod if event.present().is_none_or(|pod| super::is_finished(pod)) => {
+            Kind::Pod if event.present().is_none_or(super::is_finished) => {
                 if let Some(manager) = event.object.manager()
                     && manager.kind == "ReplicaSet"
                     && let Some(set) = cache.find(Kind::ReplicaSet, &event.key.namespace, manager.name)
