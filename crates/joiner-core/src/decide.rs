@@ -149,9 +149,10 @@ pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Optio
     Plan { preferences_would_cost, ..run.into_plan(Some(original)) }
 }
 
-/// With pods that prefer something there are two plans to work out. Where these take long, each has to do with less than half of the work.
+/// With pods that prefer something there are two plans to work out. Where these take long, each has to do with a part of the work: the first
+/// steps bring the most.
 fn shared_work(snapshot: &Snapshot, options: &Options) -> Options {
-    const SHARE: f64 = 0.4;
+    const SHARE: f64 = 0.15;
     let two = snapshot.pods.len() as u64 >= PackingWork::MANY && has_wishes(snapshot);
     let packing_work = if two { options.packing_work.times(SHARE) } else { options.packing_work };
     Options { packing_work, ..options.clone() }
