@@ -76,24 +76,16 @@ fn is_extended(name: &str) -> bool {
 }
 
 const CONTAINER: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-const OTHER: [&str; 17] = [
+/// Resources that are neither containers' nor counted in wholes.
+const OTHER: [&str; 8] = [
     "requests.cpu",
     "requests.memory",
     "requests.ephemeral-storage",
     "limits.cpu",
     "limits.memory",
     "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
     "storage",
     "requests.storage",
-    "services.nodeports",
-    "services.loadbalancers",
 ];
 
 /// Resources of which there are only wholes.
@@ -114,9 +106,14 @@ pub(super) fn must_be_whole(name: &str) -> bool {
     WHOLE.contains(&name) || is_extended(name)
 }
 
+/// Whether Kubernetes has a resource of this name beside those of containers.
+fn is_standard(name: &str) -> bool {
+    OTHER.contains(&name) || WHOLE.contains(&name)
+}
+
 /// Whether a quota may be about a resource without a domain.
 pub(super) fn is_quota_name(name: &str) -> bool {
-    (CONTAINER.contains(&name) || OTHER.contains(&name)) && name != "storage" || is_any_huge_page(name)
+    (CONTAINER.contains(&name) || is_standard(name)) && name != "storage" || is_any_huge_page(name)
 }
 
 fn is_any_huge_page(name: &str) -> bool {
@@ -130,7 +127,7 @@ pub(super) fn check_name(name: &str, place: Place<'_>, causes: &mut Vec<Cause>) 
     }
     let mut refuse = |detail: &str| causes.push(Cause::invalid(place, &json!(name), detail));
     let broken = names::qualified_name_breaks(name);
-    if broken.is_empty() && !name.contains('/') && !OTHER.contains(&name) && !is_any_huge_page(name) {
+    if broken.is_empty() && !name.contains('/') && !is_standard(name) && !is_any_huge_page(name) {
         refuse("must be a standard resource type or fully qualified");
     }
     for broken in &broken {
