@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 mod packing;
@@ -128,8 +129,8 @@ pub struct PlanArgs {
     /// What machines really cost: a file of NodeOverlay and CostModel objects, YAML or JSON.
     #[arg(long, value_name = "FILE")]
     pub cost_model: Option<PathBuf>,
-    /// Threads for reading manifests; 0 = one per core. The plan does not depend on it.
-    #[arg(long, default_value_t = 0)]
+    /// Threads for reading manifests, 256 at most; 0 = one per core. The plan does not depend on it.
+    #[arg(long, default_value_t = 0, value_parser = RangedU64ValueParser::<usize>::new().range(..=256))]
     pub threads: usize,
     /// Unknown fields in manifests: refuse them, warn, or ignore them.
     #[arg(long, value_enum, default_value_t = Validate::Strict, ignore_case = true)]

@@ -24,6 +24,7 @@ mod sorting;
 mod task;
 mod weights;
 
+use crate::decide::PackingWork;
 use crate::model::ids::{MachineIdx, PodIdx, PoolIdx};
 use crate::pack::scratch::{Machine, Scratch, Spot};
 use crate::pack::upstream::Outcome;
@@ -45,6 +46,8 @@ const MOST_NODES: f64 = 2.5;
 const SHADOW_STEPS: u64 = 4;
 /// The share of the work that goes into rounds of buying; the rest is for mending.
 const BUYING: f64 = 0.6;
+/// How many times the work is given to few pods whose rounds take long.
+const TIMES_IF_SLOW: u64 = 3;
 /// How many results of buying are mended.
 const MENDED: usize = 3;
 
@@ -161,20 +164,39 @@ fn search(
 ) -> Option<Vec<Bought>> {
     let all = Stock::all(task);
     let work = scratch.options.packing_work.of(all.items);
-    let share = |of: f64| (work as f64 * of) as u64;
     let alone = filler.worth.clone();
     let program = scratch.options.packing_work.plain(all.items).saturating_mul(SHADOW_STEPS);
     let mut rounds = Rounds::new(filler, scratch, &all, &budget, goal);
     let shadow = buying::shadow_worths(task, filler.bins, goal.charge, program);
     filler.worth = shadow.as_ref().unwrap_or(&alone).clone();
-    let pace = rounds.buy(scratch, filler, share(BUYING / 3.0), share(BUYING));
+    let third = (work as f64 * BUYING / 3.0) as u64;
+    let pace = rounds.buy(scratch, filler, third, 3 * third);
+    // Where pods differ much a round takes long: as long as they are not many there is time for more rounds all the same.
+    let slow = pace == Pace::Few && all.items <= PackingWork::MANY / 2;
+    let work = if slow { work.saturating_mul(TIMES_IF_SLOW) } else { work };
+    let share = |of: f64| (work as f64 * of) as u64;
+    let other = other_charge(scratch, goal);
     if pace == Pace::Few {
-        // A second start would take its time from the first one's learning.
+        // Many starts would take their time from learning. With time for a second one, at another charge, the better of both goes on.
+        if slow {
+            let learnt = filler.worth.clone();
+            let at_other =
+                shadow.as_ref().and_then(|_| buying::shadow_worths(task, filler.bins, other, program));
+            rounds.set_aside();
+            (filler.worth, filler.charge) = (at_other.unwrap_or(learnt), other);
+            let until = filler.work + share(BUYING / 3.0);
+            rounds.buy(scratch, filler, until, share(BUYING));
+            rounds.set_aside();
+            if let Some(first) = rounds.aside.first().cloned() {
+                (filler.worth, filler.charge) = (first.worth.clone(), first.charge);
+                rounds.best = Some(first);
+            }
+        }
         if filler.work < share(BUYING) {
             rounds.buy(scratch, filler, share(BUYING), share(BUYING));
         }
+        filler.charge = goal.charge;
     } else {
-        let other = other_charge(scratch, goal);
         // A program that was too large with one charge is so with another.
         let at_other = shadow.as_ref().and_then(|_| buying::shadow_worths(task, filler.bins, other, program));
         let learnt = rounds.best.as_ref().map(|best| best.worth.clone());

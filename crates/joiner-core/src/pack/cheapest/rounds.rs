@@ -6,6 +6,7 @@ use super::buying::{self, Bought};
 use super::filling::{Filler, Stock, THOROUGH, WAYS, Way};
 use super::mending::{self, Goal};
 use super::weights::LimitValues;
+use crate::decide::PackingWork;
 use crate::pack::scratch::Scratch;
 
 /// The most rounds of buying until there are few enough.
@@ -81,8 +82,9 @@ impl<'r> Rounds<'r> {
         let started = filler.work;
         let mut pace = Pace::Many;
         let mut in_vain = 0;
-        // Fewer are asked for where the last round bought too many.
-        let mut most = self.goal.most;
+        // Fewer are asked for where the last round bought too many. How many there will be is foreseen badly: a round that needs not care
+        // buys better, so where there is time the first one shows whether the number matters.
+        let mut most = if self.all.items <= PackingWork::MANY / 2 { usize::MAX } else { self.goal.most };
         let mut best_way = (None, 0);
         let mut failures = 0u32;
         let by_level = !filler.bins.levels.is_empty();
@@ -133,7 +135,10 @@ impl<'r> Rounds<'r> {
                 self.values.learn(filler, &bought);
                 filler.toll = self.values.tolls(filler);
             }
-            most = most.saturating_sub(bought.len().saturating_sub(self.goal.most)).max(1);
+            let beyond = bought.len().saturating_sub(self.goal.most);
+            if beyond > 0 {
+                most = most.min(self.goal.most + beyond).saturating_sub(beyond).max(1);
+            }
             let rank = self.rank(filler, &bought);
             if best_way.0.is_none_or(|known| rank < known) {
                 best_way = (Some(rank), way);
