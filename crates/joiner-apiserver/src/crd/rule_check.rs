@@ -125,7 +125,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The expression that makes the message of a rule. It is evaluated once, for the first value that breaks the rule.
+    /// The expression that makes the message of a rule. Its cost counts once, however often the place occurs.
     fn message(
         &mut self,
         rule: &Value,

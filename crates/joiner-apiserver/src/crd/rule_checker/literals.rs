@@ -34,7 +34,7 @@ pub(crate) fn impossible(tree: &Tree, types: &HashMap<u64, Type<'_>>) -> Option<
                     is_type.then(|| format!("reference to undefined type: {name}"))
                 }
                 Expr::Call(CallExpr { func_name, target: None, args }) => match args.as_slice() {
-                    [IdedExpr { expr: Expr::Literal(literal), .. }] => unconverted(func_name, literal),
+                    [arg] => unconverted(func_name, arg),
                     _ => None,
                 },
                 _ => None,
@@ -44,14 +44,32 @@ pub(crate) fn impossible(tree: &Tree, types: &HashMap<u64, Type<'_>>) -> Option<
     found
 }
 
-/// Why a literal cannot be converted.
-fn unconverted(to: &str, literal: &LiteralValue) -> Option<String> {
-    match literal {
-        LiteralValue::String(text) if !converts(text.inner(), to) => {
-            Some(format!("type conversion error from 'string' to '{to}'"))
-        }
-        LiteralValue::Null if to == "int" || to == "string" => {
-            Some(format!("no such overload: {to}(null_type)"))
+/// Why an argument that is the same for every object cannot be converted.
+fn unconverted(to: &str, arg: &IdedExpr) -> Option<String> {
+    if matches!(arg.expr, Expr::Literal(LiteralValue::Null)) && ["int", "string"].contains(&to) {
+        return Some(format!("no such overload: {to}(null_type)"));
+    }
+    let name = match to {
+        "duration" => "google.protobuf.Duration",
+        "timestamp" => "google.protobuf.Timestamp",
+        other => other,
+    };
+    let fails = fixed_text(arg).is_some_and(|text| !converts(&text, to));
+    fails.then(|| format!("type conversion error from 'string' to '{name}'"))
+}
+
+/// A text that is the same for every object.
+fn fixed_text(part: &IdedExpr) -> Option<String> {
+    match &part.expr {
+        Expr::Literal(LiteralValue::String(text)) => Some(text.inner().to_owned()),
+        Expr::Call(CallExpr { func_name, target: None, args }) if func_name == "string" => {
+            match args.as_slice() {
+                [IdedExpr { expr: Expr::Literal(LiteralValue::Int(number)), .. }] => {
+                    Some(number.inner().to_string())
+                }
+                [arg] => fixed_text(arg),
+                _ => None,
+            }
         }
         _ => None,
     }
@@ -66,6 +84,8 @@ fn converts(text: &str, to: &str) -> bool {
         "bool" => {
             ["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"].contains(&text)
         }
+        "duration" => is_duration(text),
+        "timestamp" => formats::matches("date-time", text),
         _ => true,
     }
 }
@@ -174,8 +194,7 @@ impl<'t, 'a> Judge<'t, 'a> {
         }
         let Some(IdedExpr { expr: Expr::Literal(literal), id }) = call.args.first() else { return };
         let good = match (name, literal) {
-            ("duration", LiteralValue::String(text)) => is_duration(text.inner()),
-            ("timestamp", LiteralValue::String(text)) => formats::matches("date-time", text.inner()),
+            ("duration" | "timestamp", LiteralValue::String(text)) => converts(text.inner(), name),
             ("matches", LiteralValue::String(text)) => is_pattern(text.inner()),
             // A number has the right type, and yet cannot be converted.
             ("duration", LiteralValue::Int(_)) | ("duration" | "timestamp", LiteralValue::Null) => false,

@@ -90,6 +90,26 @@ fn faults_name_their_places() {
 }
 
 #[test]
+fn some_rules_can_never_run() {
+    let schema = object();
+    let own = type_of("self", &schema, false).unwrap();
+    for (rule, why) in [
+        ("int('x') == 1", Some("type conversion error from 'string' to 'int'")),
+        (
+            "timestamp(string(-5)) < self.t",
+            Some("type conversion error from 'string' to 'google.protobuf.Timestamp'"),
+        ),
+        ("string(null) == ''", Some("no such overload: string(null_type)")),
+        ("type(self.du) == duration", Some("reference to undefined type: duration")),
+        ("self.l.all(duration, duration != '')", None),
+        ("int(string(5)) == 5 && bool('true')", None),
+    ] {
+        let checked = check(rule, &own, &own).unwrap();
+        assert_eq!(checked.impossible.as_deref(), why, "{rule}");
+    }
+}
+
+#[test]
 fn depth_is_no_danger() {
     let nested = |depth: usize| format!("{}self.b{}", "(".repeat(depth), ")".repeat(depth));
     assert_eq!(verdict(&nested(80)), "bool");
