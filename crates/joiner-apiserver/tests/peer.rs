@@ -129,6 +129,11 @@ fn bodies_of_built_in_kinds() {
 }
 
 fn definition(schema: &Value) -> Definition {
+    // Elements of a list without keys have no old value. A server refuses a rule that asks for it; the library never ran it.
+    let mut schema = schema.clone();
+    if let Some(items) = schema.pointer_mut("/properties/spec/properties/plain/items") {
+        items.as_object_mut().unwrap().remove("x-kubernetes-validations");
+    }
     let definition = json!({"metadata": {"name": "ws.x.io"}, "spec": {
         "group": "x.io", "scope": "Cluster", "names": {"plural": "ws", "kind": "W"},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});

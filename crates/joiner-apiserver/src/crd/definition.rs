@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::stack::with_room;
 use super::{Cause, Structural};
 
 /// Definitions read last, by the hash of what they say. One is read when it is checked and again when it is put to use, by every
@@ -72,6 +73,10 @@ impl Definition {
     ///
     /// The causes for which Kubernetes would refuse it.
     pub fn parse(definition: &Value) -> Result<Definition, Vec<Cause>> {
+        with_room(|| Self::parse_here(definition))
+    }
+
+    fn parse_here(definition: &Value) -> Result<Definition, Vec<Cause>> {
         let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let mut causes = Vec::new();
         for (pointer, field) in [

@@ -16,9 +16,12 @@ mod own_defaults;
 mod path;
 mod prune;
 mod rule_check;
+mod rule_checker;
+mod rule_cost;
 mod rule_types;
 mod rules;
 mod schema;
+mod stack;
 mod validate;
 
 pub use cause::Cause;

@@ -5,6 +5,7 @@
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The largest request, in bytes.
 const LARGEST_REQUEST: u64 = 3 * 1024 * 1024;
@@ -17,8 +18,8 @@ pub(super) enum Type<'a> {
     Double,
     Text,
     Bytes,
-    /// A moment or a duration.
-    Time,
+    Duration,
+    Timestamp,
     /// A list; the schema of the list.
     List(&'a Value),
     /// Names with values of one type; the schema of the map.
@@ -31,6 +32,16 @@ pub(super) enum Type<'a> {
 
 fn flag(schema: &Value, name: &str) -> bool {
     schema.get(name) == Some(&Value::Bool(true))
+}
+
+/// The values of a schema are whole objects, with metadata.
+pub(super) fn is_embedded(schema: &Value) -> bool {
+    flag(schema, "x-kubernetes-embedded-resource")
+}
+
+/// What the type of a value with fields is called. Kubernetes makes up a name that differs every time; here equal schemas have equal ones.
+pub(super) fn name_of(schema: &Value) -> String {
+    format!("selfType{}", xxh3_64(schema.to_string().as_bytes()) % 1_000_000_000)
 }
 
 fn number(schema: &Value, name: &str) -> Option<u64> {
@@ -54,18 +65,19 @@ pub(super) fn type_of(schema: &Value, whole: bool) -> Option<Type<'_>> {
     match (word(schema, "type"), word(schema, "format")) {
         ("array", _) => {
             let items = schema.get("items")?;
-            type_of(items, flag(items, "x-kubernetes-embedded-resource"))?;
+            type_of(items, is_embedded(items))?;
             Some(Type::List(schema))
         }
         ("object", _) => match values_of(schema) {
             Some(values) => {
-                type_of(values, flag(values, "x-kubernetes-embedded-resource"))?;
+                type_of(values, is_embedded(values))?;
                 Some(Type::Map(schema))
             }
             None => Some(Type::Object(schema, whole)),
         },
         ("string", "byte") => Some(Type::Bytes),
-        ("string", "duration" | "date" | "date-time") => Some(Type::Time),
+        ("string", "duration") => Some(Type::Duration),
+        ("string", "date" | "date-time") => Some(Type::Timestamp),
         ("string", _) => Some(Type::Text),
         ("boolean", _) => Some(Type::Bool),
         ("number", _) => Some(Type::Double),
@@ -87,54 +99,56 @@ pub(super) fn field<'a>(schema: &'a Value, whole: bool, name: &str) -> Option<&'
         "metadata" if whole => return Some(&METADATA),
         _ => {}
     }
-    let properties = schema.get("properties")?;
-    let property = properties.get(unescaped(name))?;
-    type_of(property, flag(property, "x-kubernetes-embedded-resource")).map(|_| property)
+    let properties = schema.get("properties")?.as_object()?;
+    // Keywords may be written out.
+    let written = |property: &str| KEYWORDS.contains(&property) && property == name;
+    let named = |property: &str| written(property) || escaped(property).is_some_and(|own| own == name);
+    let (_, property) = properties.iter().find(|(property, _)| named(property))?;
+    type_of(property, is_embedded(property)).map(|_| property)
 }
 
 /// The type of a field, an element or a value.
 pub(super) fn inner(schema: &Value) -> Type<'_> {
-    type_of(schema, flag(schema, "x-kubernetes-embedded-resource")).unwrap_or(Type::Open)
+    type_of(schema, is_embedded(schema)).unwrap_or(Type::Open)
 }
 
-/// Names that are none in CEL are written in other words.
-fn unescaped(name: &str) -> String {
-    const KEYWORDS: [&str; 25] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-        "int",
-        "uint",
-        "double",
-        "bytes",
-    ];
-    let bare = name.strip_prefix("__").and_then(|name| name.strip_suffix("__")).unwrap_or_default();
-    if KEYWORDS.contains(&bare) {
-        return bare.to_owned();
+/// Words that cannot be names.
+const KEYWORDS: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// How the name of a property is written in a rule; nothing where it cannot be.
+fn escaped(name: &str) -> Option<String> {
+    if KEYWORDS.contains(&name) {
+        return Some(format!("__{name}__"));
     }
-    name.replace("__underscores__", "\u{0}")
-        .replace("__dot__", ".")
-        .replace("__dash__", "-")
-        .replace("__slash__", "/")
-        .replace('\u{0}', "__")
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "_.-/".contains(letter);
+    if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) || !name.chars().all(allowed)
+    {
+        return None;
+    }
+    let name = name.replace("__", "\u{0}").replace('.', "__dot__").replace('-', "__dash__");
+    Some(name.replace('/', "__slash__").replace('\u{0}', "__underscores__"))
 }
 
 /// How many elements, entries or bytes a value of a schema can have.

@@ -8,15 +8,14 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use kube_cel::{
-    CompilationError, CompilationResult, CompiledSchema, ErrorKind, ValidationError, compile_schema,
-    validate_compiled,
+    CompilationResult, CompiledSchema, ErrorKind, ValidationError, compile_schema, validate_compiled,
 };
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::Cause;
 use super::path::Path;
-use super::rule_check;
+use super::rule_checker;
 use super::schema::{Node, join};
 
 const RULES: &str = "x-kubernetes-validations";
@@ -91,10 +90,10 @@ impl Rules {
                 properties.insert("metadata".to_owned(), json!({"type": "object", "properties": meta}));
             }
         }
-        let compiled = with_rules(&own, rules.clone());
-        report_faults(&compiled, rules, path, causes);
-        let (optional, plain): (Vec<Value>, Vec<Value>) =
-            rules.iter().cloned().partition(|rule| rule.get("optionalOldSelf") == Some(&Value::Bool(true)));
+        let (optional, plain): (Vec<Value>, Vec<Value>) = rules
+            .iter()
+            .filter_map(runnable)
+            .partition(|rule| rule.get("optionalOldSelf") == Some(&Value::Bool(true)));
         let spelled = |old: &str| {
             let rules = optional.iter().map(|rule| spell_out(rule, old)).collect();
             (!optional.is_empty()).then(|| with_rules(&own, rules))
@@ -103,7 +102,7 @@ impl Rules {
         Some(Rules {
             with_old: spelled("optional.of(oldSelf)"),
             without_old: spelled("optional.none()"),
-            compiled: if optional.is_empty() { compiled } else { with_rules(&own, plain) },
+            compiled: with_rules(&own, plain),
             kind,
             passed: Passed::default(),
         })
@@ -167,25 +166,17 @@ fn with_rules(schema: &Value, rules: Vec<Value>) -> CompiledSchema {
     compile_schema(&schema)
 }
 
-/// Rules that cannot be compiled make the definition invalid.
-fn report_faults(compiled: &CompiledSchema, rules: &[Value], path: &str, causes: &mut Vec<Cause>) {
-    for (index, result) in compiled.validations.iter().enumerate() {
-        let path = format!("{path}.{RULES}[{index}]");
-        match result {
-            Ok(_) => {}
-            Err(CompilationError::Parse { source, .. }) => {
-                let detail = format!("compilation failed: {source}");
-                let shown = rule_check::shown(&rules[index]);
-                causes.push(Cause::invalid_shown(&format!("{path}.rule"), &shown, &detail));
-            }
-            Err(CompilationError::MessageExpressionParse { message_expression, source, .. }) => {
-                let detail = format!("messageExpression compilation failed: {source}");
-                let value = message_expression.as_str().into();
-                causes.push(Cause::invalid(&format!("{path}.messageExpression"), &value, &detail));
-            }
-            Err(error) => causes.push(Cause::invalid(&path, &rules[index], &error.to_string())),
-        }
+/// A rule as the library can run it. What is wrong with rules is told elsewhere (`rule_check`); here are left out the rules that are right,
+/// but in words that the library does not know.
+fn runnable(rule: &Value) -> Option<Value> {
+    let runs = |name: &str| rule.get(name).and_then(Value::as_str).is_none_or(rule_checker::is_runnable);
+    let mut runnable = rule.clone();
+    if !runs("messageExpression")
+        && let Some(fields) = runnable.as_object_mut()
+    {
+        fields.remove("messageExpression");
     }
+    runs("rule").then_some(runnable)
 }
 
 /// The library gives such rules the old value bare, or null; Kubernetes gives an optional. So the rule says it itself.

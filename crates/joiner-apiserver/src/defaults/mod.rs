@@ -28,6 +28,29 @@ pub fn apply(group: &str, version: &str, kind: &str, object: &mut Value) {
     }
 }
 
+/// Lists that are there and empty, and must not be filled for that: somebody who says that there are none is refused. They are no part of
+/// the canonical form, which knows no difference between absent and empty.
+pub fn emptied(group: &str, kind: &str, object: &Value) -> Vec<[&'static str; 4]> {
+    if (group, kind) != ("autoscaling", "HorizontalPodAutoscaler") {
+        return Vec::new();
+    }
+    let lists = ["scaleUp", "scaleDown"].map(|direction| ["spec", "behavior", direction, "policies"]);
+    let is_empty = |path: &[&str; 4]| {
+        let value = path.iter().try_fold(object, |value, name| value.get(name));
+        value.and_then(Value::as_array).is_some_and(Vec::is_empty)
+    };
+    lists.into_iter().filter(is_empty).collect()
+}
+
+/// Puts back the lists that [`emptied`] found.
+pub fn empty(object: &mut Value, lists: &[[&'static str; 4]]) {
+    let Value::Object(object) = object else { return };
+    for [first, second, third, list] in lists {
+        let parent = child(child(child(object, first), second), third);
+        parent.insert((*list).to_owned(), Value::Array(Vec::new()));
+    }
+}
+
 /// Defaults that the schema states, wherever their parent is there.
 fn apply_stated(ty: TypeRef<'_>, value: &mut Value) {
     match (ty.shape(), value) {

@@ -88,7 +88,9 @@ pub(crate) fn clean(resource: &Resource, mut object: Value) -> Value {
             fields::normalize(ty, metadata);
         }
     } else if let Some(ty) = type_of(resource) {
+        let emptied = defaults::emptied(&resource.group, &resource.kind, &object);
         fields::normalize(ty, &mut object);
+        defaults::empty(&mut object, &emptied);
     }
     object
 }

@@ -1,0 +1,108 @@
+//! Rules judged before they run: is every part of the right type?
+//!
+//! A rule is read into a tree whose parts know where they stand ([`parser`], [`primary`], [`macros`]); a walk finds the type of each part
+//! ([`checker`]) from the schema ([`schema`]) and from the functions that rules can call ([`library`]); then literals are looked
+//! at that no object can make right ([`literals`]). Faults, their places and their words are those of Kubernetes. What cannot be
+//! judged here is taken: a rule that Kubernetes takes must never be refused.
+
+mod checker;
+mod faults;
+mod format;
+mod lexer;
+mod library;
+mod literals;
+mod macros;
+mod parser;
+mod primary;
+mod schema;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+use kube_cel::cel::Program;
+use kube_cel::cel::common::ast::Expr;
+use kube_cel::cel::parser::Parser;
+
+pub(super) use schema::type_of;
+pub(super) use types::Type;
+
+use faults::Fault;
+use parser::{Tree, Unread};
+
+/// A rule whose types are right, or that cannot be judged.
+pub(super) struct Checked<'a> {
+    /// The rule as it was read.
+    pub tree: Option<Tree>,
+    /// What it gives, if that is known.
+    pub gives: Option<Type<'a>>,
+    /// Whether it names the old value.
+    pub names_old: bool,
+    /// Why it can never run, although its types are right.
+    pub impossible: Option<String>,
+}
+
+/// Judges an expression over `self` and `oldSelf`. The error is what Kubernetes says.
+pub(super) fn check<'a>(text: &str, own: &Type<'a>, old: &Type<'a>) -> Result<Checked<'a>, String> {
+    let tree = match parser::parse(text) {
+        Ok(tree) => tree,
+        Err(Unread::Wrong(found)) => return Err(faults::shown(text, &found)),
+        Err(Unread::Unknown) => return unread(text),
+    };
+    let names = vec![("self".to_owned(), own.clone()), ("oldSelf".to_owned(), old.clone())];
+    let mut walked = checker::walk(&tree, names);
+    if walked.unsure {
+        return Ok(Checked { tree: Some(tree), gives: None, names_old: walked.names_old, impossible: None });
+    }
+    if walked.faults.is_empty() {
+        walked.faults = literals::check(&tree, &walked.types);
+    }
+    if !walked.faults.is_empty() {
+        return Err(faults::shown(text, &walked.faults));
+    }
+    let impossible = literals::impossible(&tree, &walked.types);
+    let gives = walked.types.remove(&tree.root.id);
+    Ok(Checked { tree: Some(tree), gives, names_old: walked.names_old, impossible })
+}
+
+/// Whether an expression uses only what the library that runs rules knows: it knows no marks for what may be missing, no loops over two
+/// variables, and none of the macros that bind a value to a name.
+pub(super) fn is_runnable(text: &str) -> bool {
+    let mut known = Program::compile(text).is_ok();
+    if let Ok(tree) = parser::parse(text) {
+        literals::visit(&tree.root, false, &mut |part, _| {
+            if let Expr::Comprehension(loops) = &part.expr {
+                known &= loops.iter_var2.is_none() && loops.accu_var == macros::RESULT;
+            }
+        });
+    }
+    known
+}
+
+/// What our parser cannot read is read by the library's, which knows what to say about it.
+fn unread<'a>(text: &str) -> Result<Checked<'a>, String> {
+    match Parser::new().enable_optional_syntax(true).parse(text) {
+        Ok(expression) => {
+            let names_old = expression.references().has_variable("oldSelf");
+            Ok(Checked { tree: None, gives: None, names_old, impossible: None })
+        }
+        Err(errors) => {
+            let place = |line: isize, column: isize| {
+                let lines = text.split_inclusive('\n').take(usize::try_from(line - 1).unwrap_or(0));
+                let start: usize = lines.map(str::len).sum();
+                let ahead = text[start..].chars().take(usize::try_from(column - 1).unwrap_or(0));
+                start + ahead.map(char::len_utf8).sum::<usize>()
+            };
+            // It goes on after a fault of syntax, and finds parts missing that Kubernetes does not miss.
+            let syntax = |message: &str| message.starts_with("Syntax error");
+            let any = errors.errors.iter().any(|error| syntax(&error.msg));
+            let found: Vec<Fault> = errors
+                .errors
+                .into_iter()
+                .filter(|error| !any || syntax(&error.msg))
+                .map(|error| Fault { place: place(error.pos.0, error.pos.1), message: error.msg })
+                .collect();
+            Err(faults::shown(text, &found))
+        }
+    }
+}
