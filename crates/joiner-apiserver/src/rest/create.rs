@@ -138,9 +138,8 @@ impl<'a> New<'a> {
     /// Its fields get their owner and are checked, and it is written.
     fn finish(self, options: &WriteOptions, tracked: bool) -> Result<Finished<'a>, Failure> {
         let Self { core, resource, namespace, mut object, given } = self;
-        if tracked {
-            typed::track(resource, None, &mut object, options, "", &core.now());
-        }
+        let record =
+            if tracked { typed::track_new(resource, &mut object, options, &core.now()) } else { None };
         if let Some(given) = given {
             given.put_into(&mut object);
         }
@@ -149,7 +148,7 @@ impl<'a> New<'a> {
         if !causes.is_empty() {
             return Err(Failure::invalid(&resource.group, &resource.kind, &name, &causes));
         }
-        let draft = Draft::new(&resource.stored_as, object);
+        let draft = Draft::with_record(&resource.stored_as, object, record);
         Ok(Finished { resource, namespace, name, draft })
     }
 }

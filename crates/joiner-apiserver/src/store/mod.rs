@@ -35,6 +35,7 @@ pub use data_file::DataError;
 use data_file::{DataFile, Entry};
 use fresh::Fresh;
 use journal::{Journal, Progress};
+use object::FreshValue;
 pub use object::{Draft, Object, Stored};
 pub use owners::Location;
 use owners::Owners;
@@ -340,7 +341,7 @@ impl Store {
 pub struct Session<'a> {
     inner: MutexGuard<'a, Inner>,
     /// Dropped last, when others have the store.
-    discarded: Vec<Arc<Value>>,
+    discarded: Vec<Box<FreshValue>>,
 }
 
 impl Drop for Session<'_> {
@@ -420,8 +421,7 @@ impl Session<'_> {
         draft: Draft,
     ) -> Stored {
         let revision = self.next_revision();
-        let (object, value) = draft.at_revision(revision);
-        let object = Arc::new(object);
+        let object = Arc::new(draft.at_revision(revision));
         let key: Arc<str> = object_key(namespace, name).into();
         let previous = self.inner.table(resource).objects.insert(key.clone(), object.clone());
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
@@ -430,7 +430,7 @@ impl Session<'_> {
         }
         self.inner.fresh.keep(object.clone());
         self.remember(resource, Change { revision, kind, key, object: object.clone(), previous });
-        Stored::with_value(object, value)
+        Stored::new(object)
     }
 
     /// Removes an object and returns its last state with the revision of the removal.
