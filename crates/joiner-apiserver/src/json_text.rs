@@ -69,19 +69,23 @@ fn write_slowly(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
 
 /// Whether a text has neither quotes nor backslashes nor control characters in it.
 fn is_plain(text: &[u8]) -> bool {
+    match text.last_chunk::<8>() {
+        // The last word may overlap the one before.
+        Some(last) => is_plain_word(*last) && text.as_chunks::<8>().0.iter().all(|word| is_plain_word(*word)),
+        None => text.iter().all(|byte| *byte >= 0x20 && !matches!(byte, b'"' | b'\\')),
+    }
+}
+
+fn is_plain_word(word: [u8; 8]) -> bool {
     const LOW: u64 = u64::MAX / 255;
     const HIGH: u64 = LOW << 7;
-    // Bytes that are zero, or above such a byte, show in their highest bit; those beyond ASCII never do.
-    let zeros = |word: u64| word.wrapping_sub(LOW) & !word;
-    let (words, rest) = text.as_chunks::<8>();
-    let plain_words = words.iter().all(|word| {
-        let word = u64::from_le_bytes(*word);
-        let control = word.wrapping_sub(LOW * 0x20) & !word;
-        let quote = zeros(word ^ (LOW * u64::from(b'"')));
-        let backslash = zeros(word ^ (LOW * u64::from(b'\\')));
-        (control | quote | backslash) & HIGH == 0
-    });
-    plain_words && rest.iter().all(|byte| *byte >= 0x20 && !matches!(byte, b'"' | b'\\'))
+    // What is taken off a byte that is smaller shows in its highest bit; bytes beyond ASCII have that bit already, and are no match.
+    let below = |word: u64, bound: u64| word.wrapping_sub(LOW * bound) & !word;
+    let word = u64::from_le_bytes(word);
+    let control = below(word, 0x20);
+    let quote = below(word ^ (LOW * u64::from(b'"')), 1);
+    let backslash = below(word ^ (LOW * u64::from(b'\\')), 1);
+    (control | quote | backslash) & HIGH == 0
 }
 
 #[cfg(test)]

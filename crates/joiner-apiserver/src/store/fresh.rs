@@ -5,8 +5,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::Object;
-use super::object::FreshValue;
 
 /// Texts of so many bytes together.
 const MOST_BYTES: usize = 4 << 20;
@@ -20,7 +21,7 @@ pub(super) struct Fresh {
     /// Of those that are parsed.
     bytes: usize,
     /// What is not kept any more. To drop an object takes long: whoever holds the store does it after letting go of it.
-    pub discarded: Vec<Box<FreshValue>>,
+    pub discarded: Vec<Arc<Value>>,
 }
 
 impl Fresh {

@@ -35,7 +35,6 @@ pub use data_file::DataError;
 use data_file::{DataFile, Entry};
 use fresh::Fresh;
 use journal::{Journal, Progress};
-use object::FreshValue;
 pub use object::{Draft, Object, Stored};
 pub use owners::Location;
 use owners::Owners;
@@ -341,7 +340,7 @@ impl Store {
 pub struct Session<'a> {
     inner: MutexGuard<'a, Inner>,
     /// Dropped last, when others have the store.
-    discarded: Vec<Box<FreshValue>>,
+    discarded: Vec<Arc<Value>>,
 }
 
 impl Drop for Session<'_> {
@@ -532,7 +531,7 @@ impl Session<'_> {
 
 /// The key of an object: `namespace/name`, or the name alone without a namespace. Its bytes give the order of lists.
 pub fn object_key(namespace: &str, name: &str) -> String {
-    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+    if namespace.is_empty() { name.to_owned() } else { [namespace, "/", name].concat() }
 }
 
 /// The entries of a namespace, or all, beginning after the key `after`.

@@ -172,8 +172,8 @@ impl Object {
     }
 
     /// Lets the parsed object go, if there is one.
-    pub(super) fn cool(&self) -> Option<Box<FreshValue>> {
-        self.fresh.lock().take()
+    pub(super) fn cool(&self) -> Option<Arc<Value>> {
+        self.fresh.lock().take().map(|fresh| fresh.value)
     }
 
     /// The object, if it is still parsed. It stays so with its record, for whoever asks next.
