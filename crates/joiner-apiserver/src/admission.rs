@@ -4,11 +4,13 @@ mod pods;
 mod quality;
 pub(crate) mod services;
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
 
 use crate::resources::Resource;
 use crate::rest::{Core, Failure, meta_mut, meta_text};
-use crate::store::{ResourceName, Session};
+use crate::store::{ResourceName, Session, Stored};
 
 /// The namespace of a new object must exist and must not be on its way out.
 pub(crate) fn namespace_of_new(
@@ -20,8 +22,8 @@ pub(crate) fn namespace_of_new(
     if !resource.namespaced {
         return Ok(());
     }
-    let namespaces = ResourceName::new("", "namespaces");
-    let Some(found) = session.get(&namespaces, "", namespace) else {
+    static NAMESPACES: LazyLock<ResourceName> = LazyLock::new(|| ResourceName::new("", "namespaces"));
+    let Some(found) = session.get(&NAMESPACES, "", namespace) else {
         let message = format!("namespaces {namespace:?} not found");
         let details = json!({"name": namespace, "kind": "namespaces"});
         return Err(Failure::new(404, "NotFound", message).with_details(details));
@@ -43,10 +45,30 @@ pub(crate) fn namespace_of_new(
     Err(failure)
 }
 
+/// What of the cluster counts for a new object. It is looked up apart, so that nobody else waits while the object is admitted.
+#[derive(Default)]
+pub(crate) struct Around {
+    pod: pods::Around,
+    /// The default one, for a claim.
+    storage_class: Option<Stored>,
+}
+
+impl Around {
+    pub(crate) fn look(session: &Session<'_>, resource: &Resource, object: &Value) -> Self {
+        if resource.is("", "pods") {
+            Self { pod: pods::Around::look(session, object), ..Self::default() }
+        } else if resource.is("", "persistentvolumeclaims") {
+            Self { storage_class: default_storage_class(session), ..Self::default() }
+        } else {
+            Self::default()
+        }
+    }
+}
+
 /// A new object.
 pub(crate) fn on_create(
     core: &Core,
-    session: &Session<'_>,
+    around: &Around,
     resource: &Resource,
     object: &mut Value,
 ) -> Result<(), Failure> {
@@ -54,11 +76,15 @@ pub(crate) fn on_create(
         return Ok(());
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "pods") => pods::on_create(core, session, resource, object)?,
+        ("", "pods") => pods::on_create(core, &around.pod, resource, object)?,
         ("", "nodes") => not_ready_taint(object),
         ("", "persistentvolumeclaims") => {
             add_finalizer(object, "kubernetes.io/pvc-protection");
-            default_storage_class(session, object);
+            if object["spec"].get("storageClassName").is_none()
+                && let Some(class) = &around.storage_class
+            {
+                object["spec"]["storageClassName"] = meta_text(class, "name").into();
+            }
             data_sources(&mut object["spec"]);
         }
         ("coordination.k8s.io", "leases") => plain_lease(object),
@@ -188,18 +214,12 @@ fn name_label(namespace: &mut Value) {
 }
 
 /// A claim without a class takes the newest of the default ones.
-fn default_storage_class(session: &Session<'_>, claim: &mut Value) {
-    if claim["spec"].get("storageClassName").is_some() {
-        return;
-    }
+fn default_storage_class(session: &Session<'_>) -> Option<Stored> {
     const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
     let classes = session.list(&ResourceName::new("storage.k8s.io", "storageclasses"), None, None);
-    let default = classes
-        .iter()
+    classes
+        .into_iter()
         .map(|(_, class)| class)
         .filter(|class| class["metadata"]["annotations"][DEFAULT] == "true")
-        .max_by_key(|class| meta_text(class, "creationTimestamp"));
-    if let Some(class) = default {
-        claim["spec"]["storageClassName"] = meta_text(class, "name").into();
-    }
+        .max_by_key(|class| meta_text(class, "creationTimestamp").to_owned())
 }

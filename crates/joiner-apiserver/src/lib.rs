@@ -31,6 +31,7 @@ pub mod direct;
 pub mod discovery;
 pub mod fields;
 mod gc;
+mod json_text;
 pub mod openapi;
 pub mod patch;
 pub mod protobuf;

@@ -2,47 +2,93 @@
 
 use std::sync::LazyLock;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::quality;
 use crate::resources::Resource;
-use crate::rest::{Core, Failure, meta_text};
-use crate::store::{ResourceName, Session};
+use crate::rest::{Core, Failure, child_mut, meta_text};
+use crate::store::{Listed, ResourceName, Session, Stored};
+
+static SERVICE_ACCOUNTS: LazyLock<ResourceName> = LazyLock::new(|| ResourceName::new("", "serviceaccounts"));
+static PRIORITY_CLASSES: LazyLock<ResourceName> =
+    LazyLock::new(|| ResourceName::new("scheduling.k8s.io", "priorityclasses"));
+
+static RUNTIME_CLASSES: LazyLock<ResourceName> =
+    LazyLock::new(|| ResourceName::new("node.k8s.io", "runtimeclasses"));
+
+/// What of the cluster counts for a pod.
+#[derive(Default)]
+pub(super) struct Around {
+    account: Option<Stored>,
+    /// The one it names, or all.
+    priority_classes: Listed,
+    runtime_class: Option<Stored>,
+}
+
+impl Around {
+    pub(super) fn look(session: &Session<'_>, pod: &Value) -> Self {
+        let spec = &pod["spec"];
+        let priority_classes = match named(spec, "priorityClassName") {
+            Some(name) => {
+                let found = session.get(&PRIORITY_CLASSES, "", name);
+                found.into_iter().map(|class| (name.into(), class)).collect()
+            }
+            None => session.list(&PRIORITY_CLASSES, None, None),
+        };
+        Self {
+            account: session.get(&SERVICE_ACCOUNTS, meta_text(pod, "namespace"), account_of(spec)),
+            priority_classes,
+            runtime_class: named(spec, "runtimeClassName")
+                .and_then(|name| session.get(&RUNTIME_CLASSES, "", name)),
+        }
+    }
+}
+
+fn named<'a>(spec: &'a Value, field: &str) -> Option<&'a str> {
+    spec.get(field).and_then(Value::as_str).filter(|name| !name.is_empty())
+}
+
+fn account_of(spec: &Value) -> &str {
+    named(spec, "serviceAccountName").unwrap_or("default")
+}
 
 pub(super) fn on_create(
     core: &Core,
-    session: &Session<'_>,
+    around: &Around,
     resource: &Resource,
     pod: &mut Value,
 ) -> Result<(), Failure> {
-    service_account(core, session, resource, pod)?;
-    priority(session, resource, pod)?;
-    tolerations(pod);
-    overhead(session, resource, pod)?;
+    service_account(core, around, resource, pod)?;
+    priority(around, resource, pod)?;
+    tolerations(child_mut(pod, "spec"));
+    overhead(around, resource, pod)?;
     match_label_keys(pod);
     pod["status"] = json!({"phase": "Pending", "qosClass": quality::class(&pod["spec"])});
     gated(core, pod);
     Ok(())
 }
 
+fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> &'a str {
+    fields.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
 fn service_account(
     core: &Core,
-    session: &Session<'_>,
+    around: &Around,
     resource: &Resource,
     pod: &mut Value,
 ) -> Result<(), Failure> {
-    let namespace = meta_text(pod, "namespace").to_owned();
-    let spec = &mut pod["spec"];
-    let account =
-        spec["serviceAccountName"].as_str().filter(|name| !name.is_empty()).unwrap_or("default").to_owned();
-    let Some(found) = session.get(&ResourceName::new("", "serviceaccounts"), &namespace, &account) else {
+    let account = account_of(&pod["spec"]).to_owned();
+    let Some(found) = &around.account else {
+        let namespace = meta_text(pod, "namespace");
         let message = format!(
             "error looking up service account {namespace}/{account}: serviceaccount {account:?} not found"
         );
         return Err(Failure::forbidden(resource, meta_text(pod, "name"), &message));
     };
-    spec["serviceAccountName"] = account.clone().into();
-    spec["serviceAccount"] = account.into();
+    let spec = child_mut(pod, "spec");
+    spec.insert("serviceAccountName".to_owned(), account.clone().into());
+    spec.insert("serviceAccount".to_owned(), account.into());
     let automount = match spec.get("automountServiceAccountToken") {
         Some(wanted) => wanted != false,
         None => found.get("automountServiceAccountToken").is_none_or(|wanted| wanted != false),
@@ -56,37 +102,25 @@ fn service_account(
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Containers find the token of their account in a volume, unless they mount something else there.
-fn mount_token(core: &Core, spec: &mut Value) {
-    let lacks = |container: &Value| {
-        let mounts = container["volumeMounts"].as_array();
+fn mount_token(core: &Core, spec: &mut Map<String, Value>) {
+    const LISTS: [&str; 2] = ["initContainers", "containers"];
+    let lacks = |container: &Map<String, Value>| {
+        let mounts = container.get("volumeMounts").and_then(Value::as_array);
         !mounts.is_some_and(|mounts| mounts.iter().any(|mount| mount["mountPath"] == TOKEN_PATH))
     };
-    let lists = ["initContainers", "containers"];
-    let wanted = lists
-        .iter()
-        .any(|list| spec[*list].as_array().is_some_and(|containers| containers.iter().any(lacks)));
-    if !wanted {
-        return;
-    }
-    let name = format!("kube-api-access-{}", core.chance.suffix());
-    for list in lists {
-        for container in spec[list].as_array_mut().into_iter().flatten().filter(|container| lacks(container))
-        {
-            push(
-                &mut container["volumeMounts"],
-                json!({"name": name, "readOnly": true, "mountPath": TOKEN_PATH}),
-            );
-        }
-        // Reading a missing list has put a null in its place.
-        if spec[list].is_null()
-            && let Some(fields) = spec.as_object_mut()
-        {
-            fields.remove(list);
+    let mut name = None;
+    for list in LISTS {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        for container in containers.filter_map(Value::as_object_mut).filter(|container| lacks(container)) {
+            let name = name.get_or_insert_with(|| format!("kube-api-access-{}", core.chance.suffix()));
+            push(container, "volumeMounts", json!({"name": name, "readOnly": true, "mountPath": TOKEN_PATH}));
         }
     }
-    let mut volume = TOKEN_VOLUME.clone();
-    volume["name"] = name.into();
-    push(&mut spec["volumes"], volume);
+    if let Some(name) = name {
+        let mut volume = TOKEN_VOLUME.clone();
+        volume["name"] = name.into();
+        push(spec, "volumes", volume);
+    }
 }
 
 /// The volume with the token, still without its name. Nearly every pod gets a copy.
@@ -98,40 +132,35 @@ static TOKEN_VOLUME: LazyLock<Value> = LazyLock::new(|| {
     ]}})
 });
 
-fn push(list: &mut Value, item: Value) {
-    if !list.is_array() {
-        *list = json!([]);
-    }
-    if let Some(list) = list.as_array_mut() {
-        list.push(item);
+fn push(fields: &mut Map<String, Value>, list: &str, item: Value) {
+    match fields.get_mut(list) {
+        Some(Value::Array(items)) => items.push(item),
+        _ => {
+            fields.insert(list.to_owned(), Value::Array(vec![item]));
+        }
     }
 }
 
-fn priority(session: &Session<'_>, resource: &Resource, pod: &mut Value) -> Result<(), Failure> {
-    let name = meta_text(pod, "name").to_owned();
-    let classes = ResourceName::new("scheduling.k8s.io", "priorityclasses");
-    let wanted = pod["spec"]["priorityClassName"].as_str().unwrap_or_default().to_owned();
-    let class = if wanted.is_empty() {
-        let all = session.list(&classes, None, None);
-        let defaults = all.into_iter().map(|(_, class)| class).filter(|class| class["globalDefault"] == true);
-        defaults.min_by_key(|class| class["value"].as_i64().unwrap_or(0))
-    } else {
-        let Some(class) = session.get(&classes, "", &wanted) else {
-            return Err(Failure::forbidden(
-                resource,
-                &name,
-                &format!("no PriorityClass with name {wanted} was found"),
-            ));
-        };
-        Some(class)
+fn priority(around: &Around, resource: &Resource, pod: &mut Value) -> Result<(), Failure> {
+    let refuse =
+        |pod: &Value, message: &str| Err(Failure::forbidden(resource, meta_text(pod, "name"), message));
+    let spec = &pod["spec"];
+    let wanted = named(spec, "priorityClassName");
+    let mut classes = around.priority_classes.iter().map(|(_, class)| class);
+    let class = match wanted {
+        None => classes
+            .filter(|class| class["globalDefault"] == true)
+            .min_by_key(|class| class["value"].as_i64().unwrap_or(0)),
+        Some(wanted) => {
+            let Some(class) = classes.next() else {
+                return refuse(pod, &format!("no PriorityClass with name {wanted} was found"));
+            };
+            Some(class)
+        }
     };
-    let value = class.as_ref().and_then(|class| class["value"].as_i64()).unwrap_or(0);
-    let policy = class
-        .as_ref()
-        .and_then(|class| class["preemptionPolicy"].as_str())
-        .unwrap_or("PreemptLowerPriority")
-        .to_owned();
-    let spec = &mut pod["spec"];
+    let value = class.and_then(|class| class["value"].as_i64()).unwrap_or(0);
+    let policy = class.and_then(|class| class["preemptionPolicy"].as_str());
+    let policy = policy.unwrap_or("PreemptLowerPriority");
     if let Some(given) = spec.get("priority").and_then(Value::as_i64)
         && given != value
     {
@@ -139,7 +168,7 @@ fn priority(session: &Session<'_>, resource: &Resource, pod: &mut Value) -> Resu
             "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed \
              {value} from the given PriorityClass name"
         );
-        return Err(Failure::forbidden(resource, &name, &message));
+        return refuse(pod, &message);
     }
     if let Some(given) = spec.get("preemptionPolicy").and_then(Value::as_str)
         && given != policy
@@ -148,24 +177,22 @@ fn priority(session: &Session<'_>, resource: &Resource, pod: &mut Value) -> Resu
             "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller \
              computed {policy} from the given PriorityClass name"
         );
-        return Err(Failure::forbidden(resource, &name, &message));
+        return refuse(pod, &message);
     }
-    if let (true, Some(class)) = (wanted.is_empty(), &class) {
-        spec["priorityClassName"] = meta_text(class, "name").into();
+    let by_default = wanted.is_none();
+    let spec = child_mut(pod, "spec");
+    if let (true, Some(class)) = (by_default, class) {
+        spec.insert("priorityClassName".to_owned(), meta_text(class, "name").into());
     }
-    spec["priority"] = value.into();
-    spec["preemptionPolicy"] = policy.into();
+    spec.insert("priority".to_owned(), value.into());
+    spec.insert("preemptionPolicy".to_owned(), policy.into());
     Ok(())
 }
 
 /// A runtime class may say what its pods need beyond their containers, and where they run.
-fn overhead(session: &Session<'_>, resource: &Resource, pod: &mut Value) -> Result<(), Failure> {
-    let Some(wanted) =
-        pod["spec"].get("runtimeClassName").and_then(Value::as_str).filter(|name| !name.is_empty())
-    else {
-        return Ok(());
-    };
-    let Some(class) = session.get(&ResourceName::new("node.k8s.io", "runtimeclasses"), "", wanted) else {
+fn overhead(around: &Around, resource: &Resource, pod: &mut Value) -> Result<(), Failure> {
+    let Some(wanted) = named(&pod["spec"], "runtimeClassName") else { return Ok(()) };
+    let Some(class) = &around.runtime_class else {
         let message = format!("pod rejected: RuntimeClass {wanted:?} not found");
         return Err(Failure::forbidden(resource, meta_text(pod, "name"), &message));
     };
@@ -182,24 +209,23 @@ fn overhead(session: &Session<'_>, resource: &Resource, pod: &mut Value) -> Resu
         }
     }
     for toleration in class["scheduling"]["tolerations"].as_array().into_iter().flatten() {
-        push(&mut pod["spec"]["tolerations"], toleration.clone());
+        push(child_mut(pod, "spec"), "tolerations", toleration.clone());
     }
     Ok(())
 }
 
 /// A pod stays for five minutes on a node that is in trouble, unless it says otherwise.
-fn tolerations(pod: &mut Value) {
-    let tolerations = &mut pod["spec"]["tolerations"];
+fn tolerations(spec: &mut Map<String, Value>) {
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        let tolerated = tolerations.as_array().into_iter().flatten().any(|toleration| {
-            let of = |field: &str| toleration[field].as_str().unwrap_or_default();
-            (of("key") == key || of("key").is_empty()) && matches!(of("effect"), "NoExecute" | "")
+        let present = spec.get("tolerations").and_then(Value::as_array).into_iter().flatten();
+        let tolerated = present.filter_map(Value::as_object).any(|toleration| {
+            let (of, effect) = (text(toleration, "key"), text(toleration, "effect"));
+            (of == key || of.is_empty()) && matches!(effect, "NoExecute" | "")
         });
         if !tolerated {
-            push(
-                tolerations,
-                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}),
-            );
+            let toleration =
+                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+            push(spec, "tolerations", toleration);
         }
     }
 }
@@ -212,11 +238,9 @@ fn match_label_keys(pod: &mut Value) {
     let labels = pod["metadata"]["labels"].clone();
     let add = |selector: &mut Value, keys: &Value, operator: &str| {
         for key in keys.as_array().into_iter().flatten().filter_map(Value::as_str) {
-            if let (Some(value), true) = (labels.get(key), selector.is_object()) {
-                push(
-                    &mut selector["matchExpressions"],
-                    json!({"key": key, "operator": operator, "values": [value]}),
-                );
+            if let (Some(value), Some(selector)) = (labels.get(key), selector.as_object_mut()) {
+                let expression = json!({"key": key, "operator": operator, "values": [value]});
+                push(selector, "matchExpressions", expression);
             }
         }
     };

@@ -30,7 +30,7 @@ pub(super) struct Manager {
 impl Manager {
     pub fn applier(name: &str, subresource: &str) -> Manager {
         Manager {
-            name: named(name),
+            name: named(name).to_owned(),
             operation: Operation::Apply,
             api_version: String::new(),
             subresource: subresource.to_owned(),
@@ -39,7 +39,7 @@ impl Manager {
 
     pub fn updater(name: &str, api_version: &str, subresource: &str) -> Manager {
         Manager {
-            name: named(name),
+            name: named(name).to_owned(),
             operation: Operation::Update,
             api_version: api_version.to_owned(),
             subresource: subresource.to_owned(),
@@ -66,8 +66,9 @@ fn record(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get("managedFields")
 }
 
-fn named(name: &str) -> String {
-    if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
+/// Nobody is without a name.
+pub(super) fn named(name: &str) -> &str {
+    if name.is_empty() { "unknown" } else { name }
 }
 
 /// The fields of one manager.
@@ -175,29 +176,6 @@ impl Managers {
             }
             count -= 1;
         }
-    }
-}
-
-/// Writes `metadata.managedFields` of a new object: all of its fields are its creator's.
-pub(super) fn store_creator(
-    object: &mut Value,
-    name: &str,
-    api_version: &str,
-    now: &str,
-    fields: Map<String, Value>,
-) {
-    let Some(object) = object.as_object_mut().filter(|_| !fields.is_empty()) else { return };
-    let entry = Value::Object(Map::from_iter([
-        ("apiVersion".to_owned(), api_version.into()),
-        ("fieldsType".to_owned(), "FieldsV1".into()),
-        ("fieldsV1".to_owned(), Value::Object(fields)),
-        ("manager".to_owned(), named(name).into()),
-        ("operation".to_owned(), "Update".into()),
-        ("time".to_owned(), now.into()),
-    ]));
-    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-    if let Some(metadata) = metadata.as_object_mut() {
-        metadata.insert("managedFields".to_owned(), Value::Array(vec![entry]));
     }
 }
 

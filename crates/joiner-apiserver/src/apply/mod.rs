@@ -141,8 +141,15 @@ pub fn track_update(
         meta.remove("managedFields");
     }
     if old.is_none() && managers.0.is_empty() && subresource.is_empty() && operation != "Apply" {
-        let fields = new.as_object().map(|new| created::fields(ty, new)).unwrap_or_default();
-        managers::store_creator(new, manager, api_version, now, fields);
+        let record = new.as_object().and_then(|new| created::record(ty, new, manager, api_version, now));
+        if let (Some(record), Value::Object(new)) = (record, new) {
+            let metadata = new.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+            if let Some(metadata) = metadata.as_object_mut() {
+                // The text was written here.
+                let record = serde_json::from_slice(&record).unwrap_or_default();
+                metadata.insert("managedFields".to_owned(), record);
+            }
+        }
         return;
     }
     // Objects whose managers were forgotten are recorded again only after an apply.
@@ -159,6 +166,23 @@ pub fn track_update(
         managers.cap();
     }
     managers.store_in(new);
+}
+
+/// As [`track_update`] of a new object. If it brings no managers along, `new` is left without: the text of its
+/// `metadata.managedFields` is handed back instead, for whoever writes the object and would only have to write that again.
+pub(crate) fn track_creation(
+    ty: Option<TypeRef<'_>>,
+    new: &mut Value,
+    manager: &str,
+    api_version: &str,
+    now: &str,
+) -> Option<Vec<u8>> {
+    let metadata = new.get("metadata").and_then(Value::as_object);
+    if metadata.is_none_or(|metadata| metadata.contains_key("managedFields")) {
+        track_update(ty, None, new, manager, "Update", api_version, "", now);
+        return None;
+    }
+    created::record(ty.unwrap_or(Schemas::any()), new.as_object()?, manager, api_version, now)
 }
 
 /// What a write is about.

@@ -18,7 +18,7 @@ pub(super) type Name = Arc<str>;
 
 /// The text of a named field.
 pub(super) fn field_element(name: &str) -> String {
-    format!("f:{name}")
+    ["f:", name].concat()
 }
 
 /// A set of places.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::set::{FieldSet, Name, field_element};
+use crate::json_text;
 use crate::schema::{ListType, Shape, TypeRef};
 
 /// How a value is followed.
@@ -56,8 +57,12 @@ pub(super) fn element_name(list: TypeRef<'_>, item: &Value) -> Result<String, St
     if let [key] = list.map_keys()
         && let Some(value) = item.get(key)
     {
-        // Nearly every list has one key. Names of fields need no escapes.
-        return Ok(format!("k:{{\"{key}\":{value}}}"));
+        // Nearly every list has one key.
+        let mut name = b"k:{".to_vec();
+        json_text::write_name(key, &mut name);
+        json_text::write_value(value, &mut name);
+        name.push(b'}');
+        return Ok(String::from_utf8(name).unwrap_or_default());
     }
     let mut keys = Map::new();
     for key in list.map_keys() {

@@ -44,11 +44,22 @@ pub fn normalize(ty: TypeRef<'_>, value: &mut Value) {
 }
 
 fn normalize_struct(ty: TypeRef<'_>, map: &mut Map<String, Value>) {
-    map.retain(|name, value| {
+    let stays = |name: &str, value: &mut Value| {
         let Some(field) = ty.field(name).filter(|_| !value.is_null()) else { return false };
         normalize(field, value);
         field.zero() != ZeroValue::Dropped || !is_zero(value)
-    });
+    };
+    // Taking fields out of a map costs more than looking at all of them, and there are seldom any to take.
+    let mut gone = 0;
+    for (name, value) in map.iter_mut() {
+        if !stays(name, value) {
+            *value = Value::Null;
+            gone += 1;
+        }
+    }
+    if gone > 0 {
+        map.retain(|_, value| !value.is_null());
+    }
     for (name, field) in ty.fields_always_written() {
         if !map.contains_key(name) {
             let value = if field.zero() == ZeroValue::Null { Value::Null } else { zero(field) };

@@ -100,9 +100,9 @@ fn parse(text: &str) -> Result<Option<Parsed>, String> {
 }
 
 fn nanos(whole: &str, fraction: &str, power: i32, binary: u32) -> Option<i128> {
-    let digits = format!("{whole}{fraction}");
-    let mut value: i128 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
-    value = value.checked_mul(1024_i128.checked_pow(binary)?)?;
+    let mut digits = whole.bytes().chain(fraction.bytes()).map(|digit| i128::from(digit - b'0'));
+    let value = digits.try_fold(0_i128, |value, digit| value.checked_mul(10)?.checked_add(digit))?;
+    let value = value.checked_mul(1024_i128.checked_pow(binary)?)?;
     let exponent = 9 + power - i32::try_from(fraction.len()).ok()?;
     let factor = 10_i128.checked_pow(exponent.unsigned_abs());
     if exponent >= 0 {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::metadata::{meta_text, set_meta};
+use super::metadata::{meta_mut, meta_text, set_meta};
 use super::options::WriteOptions;
 use super::status::{Cause, Failure};
 use super::{Answer, Call, Core, body, definitions, render, typed};
+use crate::admission::Around;
 use crate::admission::services::{self, Given};
 use crate::resources::Resource;
 use crate::store::{Draft, Session, Stored};
@@ -39,11 +40,13 @@ pub(crate) fn create_new(
         core.settle(&mut session);
         return Ok(stored);
     }
-    let mut new = New { core, resource, namespace, object, given: None };
+    let mut new = New { core, resource, namespace, object, record: None, given: None };
     new.enter(&core.store.open())?;
     new.complete()?;
-    new.admit(&core.store.open())?;
-    let new = new.finish(options, true)?;
+    new.track(options);
+    let around = Around::look(&core.store.open(), resource, &new.object);
+    new.admit(&around)?;
+    let new = new.finish()?;
     let mut session = core.store.open();
     // The namespace may have begun to end meanwhile.
     admission::namespace_of_new(&session, resource, namespace, new.draft.value())?;
@@ -63,11 +66,17 @@ pub(crate) fn create_object(
     options: &WriteOptions,
     tracked: bool,
 ) -> Result<Stored, Failure> {
-    let mut new = New { core, resource, namespace, object, given: None };
+    let mut new = New { core, resource, namespace, object, record: None, given: None };
     new.enter(session)?;
     new.complete()?;
-    new.admit(session)?;
-    new.finish(options, tracked)?.put(core, session, options)
+    if tracked {
+        new.track(options);
+    }
+    new.admit(&Around::look(session, resource, &new.object))?;
+    if resource.is("", "services") {
+        new.given = Some(services::on_create(core, session, resource, &new.object)?);
+    }
+    new.finish()?.put(core, session, options)
 }
 
 /// An object on its way into the store.
@@ -76,6 +85,8 @@ struct New<'a> {
     resource: &'a Arc<Resource>,
     namespace: &'a str,
     object: Value,
+    /// The text of its `metadata.managedFields`, where these are not in it.
+    record: Option<Vec<u8>>,
     given: Option<Given>,
 }
 
@@ -103,44 +114,43 @@ impl<'a> New<'a> {
     /// It gets its identity and its defaults.
     fn complete(&mut self) -> Result<(), Failure> {
         let Self { core, resource, object, .. } = self;
-        for field in
-            ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
-        {
-            set_meta(object, field, None);
+        let metadata = meta_mut(object);
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            metadata.remove(field);
         }
-        if meta_text(object, "name").is_empty() {
-            let prefix = meta_text(object, "generateName").to_owned();
+        let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
+        if text("name").is_empty() {
+            let prefix = text("generateName");
             if prefix.is_empty() {
                 let cause = Cause::required("metadata.name", "name or generateName is required");
                 return Err(Failure::invalid(&resource.group, &resource.kind, "", &[cause]));
             }
-            set_meta(object, "name", Some(core.chance.name(&prefix).into()));
+            let name = core.chance.name(prefix);
+            metadata.insert("name".to_owned(), name.into());
         }
-        set_meta(object, "uid", Some(core.chance.uid().into()));
-        set_meta(object, "creationTimestamp", Some(core.now().into()));
+        metadata.insert("uid".to_owned(), core.chance.uid().into());
+        metadata.insert("creationTimestamp".to_owned(), core.now().into());
         if resource.has_generation() {
-            set_meta(object, "generation", Some(json!(1)));
+            metadata.insert("generation".to_owned(), json!(1));
         }
         prepare(resource, object);
         typed::default_new(resource, object);
         Ok(())
     }
 
-    /// The cluster adds its own, or refuses.
-    fn admit(&mut self, session: &Session<'_>) -> Result<(), Failure> {
-        admission::on_create(self.core, session, self.resource, &mut self.object)?;
-        if self.resource.is("", "services") {
-            self.given = Some(services::on_create(self.core, session, self.resource, &self.object)?);
-        }
-        Ok(())
+    /// Its fields get their owner. What the cluster adds later is nobody's.
+    fn track(&mut self, options: &WriteOptions) {
+        self.record = typed::track_new(self.resource, &mut self.object, options, &self.core.now());
     }
 
-    /// Its fields get their owner and are checked, and it is written.
-    fn finish(self, options: &WriteOptions, tracked: bool) -> Result<Finished<'a>, Failure> {
-        let Self { core, resource, namespace, mut object, given } = self;
-        if tracked {
-            typed::track(resource, None, &mut object, options, "", &core.now());
-        }
+    /// The cluster adds its own, or refuses.
+    fn admit(&mut self, around: &Around) -> Result<(), Failure> {
+        admission::on_create(self.core, around, self.resource, &mut self.object)
+    }
+
+    /// It is checked and written.
+    fn finish(self) -> Result<Finished<'a>, Failure> {
+        let Self { resource, namespace, mut object, record, given, .. } = self;
         if let Some(given) = given {
             given.put_into(&mut object);
         }
@@ -149,7 +159,7 @@ impl<'a> New<'a> {
         if !causes.is_empty() {
             return Err(Failure::invalid(&resource.group, &resource.kind, &name, &causes));
         }
-        let draft = Draft::new(&resource.stored_as, object);
+        let draft = Draft::with_record(&resource.stored_as, object, record);
         Ok(Finished { resource, namespace, name, draft })
     }
 }

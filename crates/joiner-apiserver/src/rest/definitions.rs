@@ -111,7 +111,8 @@ pub(crate) fn is_definition(resource: &Resource) -> bool {
 }
 
 /// Registers the resources of a definition that was written, and establishes a new one unless its names are taken.
-pub(crate) fn after_write(core: &Core, session: &mut Session<'_>, resource: &Resource, definition: &Value) {
+pub(crate) fn after_write(core: &Core, session: &mut Session<'_>, resource: &Resource, definition: &Stored) {
+    // Other objects need not be looked into.
     if !is_definition(resource) {
         return;
     }

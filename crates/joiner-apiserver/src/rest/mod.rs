@@ -49,7 +49,7 @@ pub use definitions::CustomKind;
 pub use delete::{DeleteOptions, Propagation};
 pub(crate) use delete::{Outcome, delete_object, delete_target};
 pub(crate) use go_json::complaint as complaint_about_json;
-pub(crate) use metadata::{labels_of, meta, meta_mut, meta_text};
+pub(crate) use metadata::{child_mut, labels_of, meta, meta_mut, meta_text};
 pub use options::{FieldValidation, Query, WriteOptions};
 pub use patching::Language as PatchLanguage;
 pub(crate) use patching::patch_object;

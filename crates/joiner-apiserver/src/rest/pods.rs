@@ -50,7 +50,7 @@ pub(crate) fn bind_pod(target: &Target<'_>, binding: &Value, options: &WriteOpti
         )));
     }
     let mut session = core.store.open();
-    let pod = target.stored(&session)?;
+    let mut pod = target.stored(&session)?.into_value();
     let refuse = |detail: String| {
         let message = format!("Operation cannot be fulfilled on pods/binding {name:?}: {detail}");
         let details = json!({"name": name, "kind": "pods/binding"});
@@ -67,15 +67,14 @@ pub(crate) fn bind_pod(target: &Target<'_>, binding: &Value, options: &WriteOpti
     if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
         return Err(refuse(format!("pod {name} has non-empty .spec.schedulingGates")));
     }
-    let mut new = pod.into_value();
-    new["spec"]["nodeName"] = node.clone().into();
-    merge_metadata(&mut new, binding, "annotations");
-    merge_metadata(&mut new, binding, "labels");
-    copy_topology(&session, &mut new, &node);
+    pod["spec"]["nodeName"] = node.clone().into();
+    merge_metadata(&mut pod, binding, "annotations");
+    merge_metadata(&mut pod, binding, "labels");
+    copy_topology(&session, &mut pod, &node);
     let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": core.now()});
-    set_condition(&mut new, condition);
+    set_condition(&mut pod, condition);
     if !options.dry_run {
-        session.put(&resource.stored_as, namespace, name, new);
+        session.put(&resource.stored_as, namespace, name, pod);
     }
     Ok(())
 }

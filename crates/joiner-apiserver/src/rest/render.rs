@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Call, Form, Payload, WrittenList};
+use crate::json_text::write_text;
 use crate::resources::Resource;
 use crate::store::{Object, Stored};
 use crate::table;
@@ -25,8 +26,12 @@ pub(crate) fn document(call: &Call<'_>, code: u16, object: &Value) -> Answer {
 
 /// What the text of an object in the version of the path begins with.
 fn beginning(resource: &Resource) -> Vec<u8> {
-    let (version, kind) = (Value::from(resource.api_version()), Value::from(resource.kind.as_str()));
-    format!("{{\"apiVersion\":{version},\"kind\":{kind},").into_bytes()
+    let mut beginning = b"{\"apiVersion\":".to_vec();
+    write_text(&resource.api_version(), &mut beginning);
+    beginning.extend_from_slice(b",\"kind\":");
+    write_text(&resource.kind, &mut beginning);
+    beginning.push(b',');
+    beginning
 }
 
 /// Whether the fields of an object, kind and version apart, are shown as they are kept.

@@ -136,6 +136,16 @@ pub(crate) fn track(
     apply::track_update(ty, old, new, &options.manager, "Update", &resource.api_version(), subresource, now);
 }
 
+/// Writes down that all fields of a new object are its creator's. Where the result is a text, the object is still without it.
+pub(crate) fn track_new(
+    resource: &Resource,
+    new: &mut Value,
+    options: &WriteOptions,
+    now: &str,
+) -> Option<Vec<u8>> {
+    apply::track_creation(type_of(resource), new, &options.manager, &resource.api_version(), now)
+}
+
 /// Server-side apply: what the object becomes.
 pub(crate) fn applied(
     resource: &Resource,

@@ -420,8 +420,7 @@ impl Session<'_> {
         draft: Draft,
     ) -> Stored {
         let revision = self.next_revision();
-        let (object, value) = draft.at_revision(revision);
-        let object = Arc::new(object);
+        let object = Arc::new(draft.at_revision(revision));
         let key: Arc<str> = object_key(namespace, name).into();
         let previous = self.inner.table(resource).objects.insert(key.clone(), object.clone());
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
@@ -430,7 +429,7 @@ impl Session<'_> {
         }
         self.inner.fresh.keep(object.clone());
         self.remember(resource, Change { revision, kind, key, object: object.clone(), previous });
-        Stored::with_value(object, value)
+        Stored::new(object)
     }
 
     /// Removes an object and returns its last state with the revision of the removal.
@@ -532,7 +531,7 @@ impl Session<'_> {
 
 /// The key of an object: `namespace/name`, or the name alone without a namespace. Its bytes give the order of lists.
 pub fn object_key(namespace: &str, name: &str) -> String {
-    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+    if namespace.is_empty() { name.to_owned() } else { [namespace, "/", name].concat() }
 }
 
 /// The entries of a namespace, or all, beginning after the key `after`.

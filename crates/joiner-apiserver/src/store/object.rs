@@ -4,7 +4,7 @@
 //! file. So an object is written once, when it is stored, and parsed again when somebody looks inside. Selectors, owners and the
 //! garbage collector look so often that what they want is kept apart.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::written::written;
+use super::written::{Written, written};
 use super::{ResourceName, slim};
 
 /// Resources of which there are few and which nearly every write looks into; these stay parsed.
@@ -25,6 +25,21 @@ const OFTEN_READ: [(&str, &str); 7] = [
     ("scheduling.k8s.io", "priorityclasses"),
     ("storage.k8s.io", "storageclasses"),
 ];
+
+/// An object as it was when it was written.
+#[derive(Clone, Debug)]
+pub(super) struct FreshValue {
+    value: Arc<Value>,
+    /// Where the record of owners is in the text, if the value is without. Half of a new object is that record, and hardly
+    /// anybody asks for it before the next write.
+    record_at: Range<usize>,
+}
+
+impl FreshValue {
+    fn is_whole(&self) -> bool {
+        self.record_at.is_empty()
+    }
+}
 
 /// One state of an object.
 #[derive(Debug)]
@@ -48,7 +63,7 @@ pub struct Object {
     often_read: bool,
     parsed: OnceLock<Arc<Value>>,
     /// The same for an object that was written lately.
-    fresh: Mutex<Option<Arc<Value>>>,
+    fresh: Mutex<Option<Box<FreshValue>>>,
     /// The definition under which the text was found to be what clients are shown; 0 for none.
     plain_under: AtomicU64,
 }
@@ -56,7 +71,11 @@ pub struct Object {
 impl Object {
     /// Writes an object down. The resource version is that of its metadata.
     pub(super) fn new(resource: &ResourceName, value: &Value) -> Self {
-        let (text, rest_at, version_at) = written(value);
+        Self::of_written(resource, value, written(value, None))
+    }
+
+    fn of_written(resource: &ResourceName, value: &Value, written: Written) -> Self {
+        let Written { text, rest_at, version_at, .. } = written;
         let metadata = value.get("metadata").and_then(Value::as_object);
         let meta_text = |field: &str| {
             metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
@@ -147,14 +166,41 @@ impl Object {
         &self.text[..self.rest_at]
     }
 
-    /// The object, if it is still parsed since it was written.
-    pub(super) fn fresh(&self) -> Option<Arc<Value>> {
-        self.fresh.lock().clone()
+    /// The object, if it is still parsed since it was written, perhaps without the record of its owners.
+    pub(super) fn fresh(&self) -> Option<FreshValue> {
+        self.fresh.lock().as_deref().cloned()
     }
 
     /// Lets the parsed object go, if there is one.
     pub(super) fn cool(&self) -> Option<Arc<Value>> {
-        self.fresh.lock().take()
+        self.fresh.lock().take().map(|fresh| fresh.value)
+    }
+
+    /// The object, if it is still parsed. It stays so with its record, for whoever asks next.
+    fn fresh_whole(&self) -> Option<Arc<Value>> {
+        let fresh = self.fresh()?;
+        if fresh.is_whole() {
+            return Some(fresh.value);
+        }
+        let whole = Arc::new(self.with_record(&fresh));
+        // It may have been let go meanwhile.
+        if let Some(kept) = &mut *self.fresh.lock() {
+            **kept = FreshValue { value: whole.clone(), record_at: 0..0 };
+        }
+        Some(whole)
+    }
+
+    /// A copy of a parsed object, with the record of its owners.
+    fn with_record(&self, fresh: &FreshValue) -> Value {
+        let mut value = Value::clone(&fresh.value);
+        if !fresh.is_whole()
+            && let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut)
+            && let Some(record) = self.text.get(fresh.record_at.clone())
+        {
+            // The text was written here.
+            metadata.insert(slim::RECORD.to_owned(), serde_json::from_slice(record).unwrap_or_default());
+        }
+        value
     }
 
     /// The object, parsed anew.
@@ -163,12 +209,22 @@ impl Object {
         serde_json::from_slice(&self.text).unwrap_or_default()
     }
 
+    /// The object, to be changed.
+    fn to_value(&self) -> Value {
+        match self.fresh() {
+            Some(fresh) => self.with_record(&fresh),
+            None => self.parse(),
+        }
+    }
+
     /// The object without `metadata.managedFields`.
     pub fn parse_slim(&self) -> Value {
-        match self.fresh() {
-            Some(value) => slim::copied(&value),
-            None => slim::read(&self.text),
-        }
+        self.fresh_slim().unwrap_or_else(|| slim::read(&self.text))
+    }
+
+    fn fresh_slim(&self) -> Option<Value> {
+        let fresh = self.fresh()?;
+        Some(if fresh.is_whole() { slim::copied(&fresh.value) } else { Value::clone(&fresh.value) })
     }
 
     /// The resource version.
@@ -226,34 +282,45 @@ impl Object {
 pub struct Draft {
     object: Object,
     value: Value,
+    record_at: Range<usize>,
 }
 
 impl Draft {
     /// Writes an object down for [`put_draft`](super::Session::put_draft).
-    pub fn new(resource: &ResourceName, mut value: Value) -> Self {
-        // The place for the revision.
-        stamp(&mut value, String::new());
-        Self { object: Object::new(resource, &value), value }
+    pub fn new(resource: &ResourceName, value: Value) -> Self {
+        Self::with_record(resource, value, None)
     }
 
-    /// The object.
+    /// The same for an object whose `metadata.managedFields` are a text already.
+    pub(crate) fn with_record(resource: &ResourceName, mut value: Value, record: Option<Vec<u8>>) -> Self {
+        // The place for the revision.
+        stamp(&mut value, String::new());
+        let written = written(&value, record.as_deref());
+        let record_at = written.record_at.clone();
+        Self { object: Object::of_written(resource, &value, written), value, record_at }
+    }
+
+    /// The object. Its `metadata.managedFields` may be missing.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
     /// The object, without a revision.
-    pub fn into_value(mut self) -> Value {
-        if let Some(metadata) = self.value.get_mut("metadata").and_then(Value::as_object_mut) {
+    pub fn into_value(self) -> Value {
+        let fresh = FreshValue { value: Arc::new(self.value), record_at: self.record_at };
+        let mut value = self.object.with_record(&fresh);
+        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("resourceVersion");
         }
-        self.value
+        value
     }
 
-    pub(super) fn at_revision(mut self, revision: u64) -> (Object, Arc<Value>) {
+    pub(super) fn at_revision(mut self, revision: u64) -> Object {
         stamp(&mut self.value, revision.to_string());
-        let value = Arc::new(self.value);
-        let fresh = Mutex::new(Some(value.clone()));
-        (Object { text: self.object.text_at(revision), revision, fresh, ..self.object }, value)
+        // The record stands before the revision and stays where it is.
+        let fresh = FreshValue { value: Arc::new(self.value), record_at: self.record_at };
+        let fresh = Mutex::new(Some(Box::new(fresh)));
+        Object { text: self.object.text_at(revision), revision, fresh, ..self.object }
     }
 }
 
@@ -295,7 +362,7 @@ impl Stored {
             if self.object.often_read {
                 self.object.parsed.get_or_init(|| Arc::new(self.object.parse())).clone()
             } else {
-                self.object.fresh().unwrap_or_else(|| Arc::new(self.object.parse()))
+                self.object.fresh_whole().unwrap_or_else(|| Arc::new(self.object.parse()))
             }
         })
     }
@@ -304,23 +371,23 @@ impl Stored {
     pub fn to_value(&self) -> Value {
         match self.value.get() {
             Some(value) => Value::clone(value),
-            None => match self.object.fresh() {
-                Some(value) => Value::clone(&value),
-                None => self.object.parse(),
-            },
+            None => self.object.to_value(),
         }
     }
 
-    /// The object without `metadata.managedFields`, if this handle has it parsed.
+    /// The object without `metadata.managedFields`, if it is parsed.
     pub fn into_slim(mut self) -> Option<Value> {
-        self.value.take().map(|value| slim::copied(&value))
+        match self.value.take() {
+            Some(value) => Some(slim::copied(&value)),
+            None => self.object.fresh_slim(),
+        }
     }
 
-    /// The object, parsed, without a copy where there is one already.
+    /// The object, parsed, without a copy where there is one that nobody else has.
     pub fn into_value(mut self) -> Value {
-        match self.value.take().or_else(|| self.object.fresh()) {
+        match self.value.take() {
             Some(value) => Arc::try_unwrap(value).unwrap_or_else(|shared| Value::clone(&shared)),
-            None => self.object.parse(),
+            None => self.object.to_value(),
         }
     }
 }
@@ -370,6 +437,31 @@ mod tests {
         let mut changed = pod;
         changed["metadata"]["resourceVersion"] = "12345".into();
         assert_eq!((later.parse(), later.revision()), (changed, 12_345));
+    }
+
+    #[test]
+    fn a_record_that_comes_as_text_is_part_of_the_object() {
+        let record = json!([{"manager": "m", "fieldsV1": {"f:a": {}}}]);
+        for metadata in [json!({"name": "a", "labels": {"b": "c"}}), json!({"a": 1}), json!({})] {
+            let bare = json!({"kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n"}});
+            let mut whole = bare.clone();
+            whole["metadata"]["managedFields"] = record.clone();
+            let pods = ResourceName::new("", "pods");
+            let draft = || Draft::with_record(&pods, bare.clone(), Some(record.to_string().into_bytes()));
+            assert_eq!(draft().into_value(), whole);
+
+            let stored = || Stored::new(Arc::new(draft().at_revision(12)));
+            assert_eq!(stored().into_slim().unwrap()["metadata"].get("managedFields"), None);
+            whole["metadata"]["resourceVersion"] = "12".into();
+            let object = stored();
+            assert_eq!(object.object().parse(), whole);
+            assert_eq!(object.to_value(), whole);
+            assert_eq!(*object.value(), whole);
+            // It has been put together now.
+            assert_eq!(*Stored::new(object.object().clone()), whole);
+            assert_eq!(object.object().parse_slim(), stored().object().parse_slim());
+            assert_eq!(object.object().text(), Draft::new(&pods, whole).at_revision(12).text());
+        }
     }
 
     #[test]

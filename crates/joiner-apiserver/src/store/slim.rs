@@ -5,8 +5,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// The field that is passed over.
-const RECORD: &str = "managedFields";
+/// The field of the metadata that is passed over.
+pub(super) const RECORD: &str = "managedFields";
 
 /// The object in a text. An odd one, whose metadata is no map, is read whole.
 pub(super) fn read(text: &[u8]) -> Value {

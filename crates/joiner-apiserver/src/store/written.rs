@@ -1,9 +1,13 @@
 //! The text of an object: version and kind first, and known where the resource version stands.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
+
+use super::slim::RECORD;
+use crate::json_text::{close, write_name, write_value};
 
 thread_local! {
     /// Texts are written here first: what is kept then has the very length it needs.
@@ -13,70 +17,92 @@ thread_local! {
 /// A draft that has grown beyond this is given back.
 const LONGEST_DRAFT: usize = 1 << 20;
 
-/// The text, where the fields after kind and version begin, and where the digits of the resource version do.
-pub(super) fn written(value: &Value) -> (Bytes, usize, usize) {
+/// The text of an object, and what is where in it.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub text: Bytes,
+    /// Where the fields after kind and version begin.
+    pub rest_at: usize,
+    /// Where the digits of the resource version begin; 0 if there are none.
+    pub version_at: usize,
+    /// Where the record of owners is, if it was handed in as text.
+    pub record_at: Range<usize>,
+}
+
+/// Writes an object; `record` is the text of its `metadata.managedFields`, if that is not in it.
+pub(super) fn written(value: &Value, record: Option<&[u8]>) -> Written {
     let Value::Object(fields) = value else {
-        return (Bytes::from(value.to_string()), 0, 0);
+        return Written { text: Bytes::from(value.to_string()), ..Written::default() };
     };
     DRAFT.with_borrow_mut(|draft| {
         draft.clear();
-        let (rest_at, version_at) = write_object(fields, draft);
-        let text = Bytes::copy_from_slice(draft);
+        let mut written = write_object(fields, record, draft);
+        written.text = Bytes::copy_from_slice(draft);
         if draft.capacity() > LONGEST_DRAFT {
             *draft = Vec::new();
         }
-        (text, rest_at, version_at)
+        written
     })
 }
 
-fn write_object(fields: &Map<String, Value>, draft: &mut Vec<u8>) -> (usize, usize) {
+fn write_object(fields: &Map<String, Value>, record: Option<&[u8]>, draft: &mut Vec<u8>) -> Written {
     const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
+    let mut written = Written::default();
     draft.push(b'{');
     for name in IDENTITY {
         if let Some(value) = fields.get(name) {
             write_entry(name, value, draft);
-            draft.push(b',');
         }
     }
-    let mut version_at = 0;
     let rest_at = draft.len();
     for (name, value) in fields.iter().filter(|(name, _)| !IDENTITY.contains(&name.as_str())) {
         match value {
             Value::Object(metadata) if name == "metadata" => {
-                draft.extend_from_slice(b"\"metadata\":{");
-                for (name, value) in metadata {
-                    if name == "resourceVersion" && value.is_string() {
-                        version_at = draft.len() + "\"resourceVersion\":\"".len();
-                    }
-                    write_entry(name, value, draft);
-                    draft.push(b',');
-                }
-                close(draft, b'{');
+                write_metadata(metadata, record, draft, &mut written);
             }
             _ => write_entry(name, value, draft),
         }
+    }
+    close(draft, b'{', b'}');
+    written.rest_at = rest_at.min(draft.len() - 1);
+    written
+}
+
+fn write_metadata(
+    metadata: &Map<String, Value>,
+    record: Option<&[u8]>,
+    draft: &mut Vec<u8>,
+    written: &mut Written,
+) {
+    draft.extend_from_slice(b"\"metadata\":{");
+    let mut write_record = |record: &[u8], draft: &mut Vec<u8>| {
+        write_name(RECORD, draft);
+        written.record_at = draft.len()..draft.len() + record.len();
+        draft.extend_from_slice(record);
         draft.push(b',');
+    };
+    let mut record = record;
+    for (name, value) in metadata {
+        if name.as_str() > RECORD
+            && let Some(record) = record.take()
+        {
+            write_record(record, draft);
+        }
+        if name == "resourceVersion" && value.is_string() {
+            written.version_at = draft.len() + "\"resourceVersion\":\"".len();
+        }
+        write_entry(name, value, draft);
     }
-    close(draft, b'{');
-    (rest_at.min(draft.len() - 1), version_at)
+    if let Some(record) = record {
+        write_record(record, draft);
+    }
+    close(draft, b'{', b'}');
+    draft.push(b',');
 }
 
-/// The last comma becomes the brace that closes.
-fn close(draft: &mut Vec<u8>, open: u8) {
-    if draft.last() != Some(&open) {
-        draft.pop();
-    }
-    draft.push(b'}');
-}
-
+/// Writes a field and the comma after it.
 fn write_entry(name: &str, value: &Value, draft: &mut Vec<u8>) {
-    write_json(name, draft);
-    draft.push(b':');
-    write_json(value, draft);
-}
-
-fn write_json(value: &(impl serde::Serialize + ?Sized), draft: &mut Vec<u8>) {
-    // Writing JSON into memory fails only for keys that are no strings, and there are none.
-    let done = serde_json::to_writer(draft, value);
-    debug_assert!(done.is_ok(), "values can be written");
+    write_name(name, draft);
+    write_value(value, draft);
+    draft.push(b',');
 }

@@ -5,6 +5,7 @@
 mod any_input;
 mod bad_requests;
 mod concurrent;
+mod creators;
 mod data_folder;
 mod direct;
 mod in_process;
