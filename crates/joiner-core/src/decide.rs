@@ -1,5 +1,7 @@
 //! The one entry: a snapshot in, a plan out.
 
+mod wishes;
+
 use std::rc::Rc;
 
 use crate::explain::{self, Reason};
@@ -10,6 +12,8 @@ use crate::pack::prepared::Prepared;
 use crate::pack::scratch::Scratch;
 use crate::pack::upstream::{self, Outcome};
 use crate::plan::{self, Bill, Plan, Refused};
+
+pub(crate) use wishes::GivenUp;
 
 /// How to decide.
 #[derive(Debug, Clone)]
@@ -81,6 +85,8 @@ impl Default for PackingWork {
 impl PackingWork {
     /// So many pods take long; half of them do not.
     pub const MANY: u64 = 5_000;
+    /// How many times the work is given to few pods whose rounds take long.
+    const TIMES_IF_SLOW: u64 = 3;
     /// So many times as much.
     pub fn times(self, factor: f64) -> Self {
         let times = |steps: u64| (steps as f64 * factor) as u64;
@@ -94,6 +100,12 @@ impl PackingWork {
         let half = Self::MANY / 2;
         let few = Self::MANY.saturating_sub(pods).min(half) as f64 / half as f64;
         self.plain(pods).saturating_add((self.base as f64 * MORE * few) as u64)
+    }
+
+    /// The most steps for so many pods: few that differ much get more, for each round of the search over them takes long.
+    pub fn at_most(self, pods: u64) -> u64 {
+        let times = if pods <= Self::MANY / 2 { Self::TIMES_IF_SLOW } else { 1 };
+        self.of(pods).saturating_mul(times)
     }
 
     /// The same without regard to whether there are few.
@@ -129,24 +141,75 @@ pub fn decide(snapshot: &Snapshot, options: &Options) -> Plan {
 pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Options) -> Plan {
     let shared = shared_work(snapshot, options);
     let options = &shared;
-    let mut run = Run::new(snapshot, prepared, options, false);
+    let mut run = Run::new(snapshot, prepared, options, GivenUp::default());
     if options.packing == Packing::Upstream {
         return run.into_plan(None);
     }
     let original = run.bill();
     cheapest::improve(&mut run.scratch, &mut run.outcome, &run.order);
-    let mut preferences_would_cost = None;
-    if let Some((mut plainer, premium)) = without_preferences(&run, snapshot, prepared, options) {
-        let give_up = premium.is_some_and(|premium| premium > options.preference_premium)
-            && plainer.bill().price_nano_usd <= original.price_nano_usd;
-        if give_up {
-            std::mem::swap(&mut run, &mut plainer);
-            preferences_would_cost = premium;
-        }
-        run.scratch.work += plainer.scratch.work;
-    }
+    let given_up = give_up_what_is_too_dear(&mut run, snapshot, prepared, options, original);
     cheapest::shorten_lists(&mut run.scratch);
-    Plan { preferences_would_cost, ..run.into_plan(Some(original)) }
+    Plan { given_up, ..run.into_plan(Some(original)) }
+}
+
+/// Replaces a run that keeps all preferences by one that keeps those that are worth their price, if that makes a difference. Says what was given
+/// up.
+fn give_up_what_is_too_dear<'s>(
+    run: &mut Run<'s>,
+    snapshot: &'s Snapshot,
+    prepared: &'s Prepared,
+    options: &'s Options,
+    original: Bill,
+) -> Option<GivenUpPreferences> {
+    if !has_wishes(snapshot) || run.scratch.machines.is_empty() {
+        return None;
+    }
+    let charge = cheapest::charge_of(snapshot, options);
+    let without = |given_up: GivenUp| {
+        let mut run = Run::new(snapshot, prepared, options, given_up);
+        cheapest::improve(&mut run.scratch, &mut run.outcome, &run.order);
+        run
+    };
+    let mut plainest = without(wishes::all_given_up(snapshot));
+    let premium =
+        |dearer: &Run, cheaper: &Run| dearer.bill().cost(charge) / cheaper.bill().cost(charge) - 1.0;
+    let would_cost = premium(run, &plainest);
+    let give_up = plainest.places_all_of(run)
+        && would_cost > options.preference_premium
+        && plainest.bill().price_nano_usd <= original.price_nano_usd;
+    if !give_up {
+        run.scratch.work += plainest.scratch.work;
+        return None;
+    }
+    let kept = run.bill();
+    let mut work = run.scratch.work;
+    let (some, trials) = wishes::too_dear(&plainest, snapshot, prepared, options);
+    work += trials;
+    if let Some(given_up) = some {
+        let partly = without(given_up);
+        let good = partly.places_all_of(&plainest)
+            && premium(&partly, &plainest) <= options.preference_premium
+            && partly.bill().price_nano_usd <= original.price_nano_usd;
+        let other = if good { std::mem::replace(&mut plainest, partly) } else { partly };
+        work += other.scratch.work;
+    }
+    *run = plainest;
+    run.scratch.work += work;
+    let classes = run.scratch.given_up.clone();
+    let pods = wishes::pods_without(snapshot, &classes);
+    Some(GivenUpPreferences { classes, pods, would_cost, kept })
+}
+
+/// Preferences that a plan does not keep because they cost too much.
+#[derive(Debug, Clone)]
+pub struct GivenUpPreferences {
+    pub(crate) classes: GivenUp,
+    /// How many pods had some.
+    pub pods: usize,
+    /// How much more it would cost to keep all preferences, charges per node included, as a share of what it costs to keep none.
+    pub would_cost: f64,
+    /// What would have been bought.
+    pub kept: Bill,
 }
 
 /// With pods that prefer something there are two plans to work out. Where these take long, each has to do with a part of the work: the first
@@ -159,27 +222,7 @@ fn shared_work(snapshot: &Snapshot, options: &Options) -> Options {
 }
 
 fn has_wishes(snapshot: &Snapshot) -> bool {
-    snapshot.classes.iter().any(|class| class.first_without_preferences() > 0)
-}
-
-/// The same decision with all preferences given up, and how much more it costs to keep them, if every pod still has a place.
-fn without_preferences<'s>(
-    kept: &Run<'s>,
-    snapshot: &'s Snapshot,
-    prepared: &'s Prepared,
-    options: &'s Options,
-) -> Option<(Run<'s>, Option<f64>)> {
-    if !has_wishes(snapshot) || kept.scratch.machines.is_empty() {
-        return None;
-    }
-    let mut run = Run::new(snapshot, prepared, options, true);
-    cheapest::improve(&mut run.scratch, &mut run.outcome, &run.order);
-    let places_all = (0..snapshot.pods.len())
-        .all(|at| kept.outcome.placed[at].is_none() || run.outcome.placed[at].is_some());
-    let charge = cheapest::charge_of(snapshot, options);
-    let (with, without) = (kept.bill(), run.bill());
-    let premium = with.cost(charge) / without.cost(charge) - 1.0;
-    Some((run, places_all.then_some(premium)))
+    wishes::with_wishes(snapshot).next().is_some()
 }
 
 /// A finished run of the queue.
@@ -191,15 +234,10 @@ struct Run<'s> {
 }
 
 impl<'s> Run<'s> {
-    fn new(
-        snapshot: &'s Snapshot,
-        prepared: &'s Prepared,
-        options: &'s Options,
-        give_up_preferences: bool,
-    ) -> Self {
+    fn new(snapshot: &'s Snapshot, prepared: &'s Prepared, options: &'s Options, given_up: GivenUp) -> Self {
         let run = |by_priority: bool| {
             let mut scratch = Scratch::new(snapshot, prepared, options);
-            scratch.give_up_preferences = give_up_preferences;
+            scratch.given_up = given_up.clone();
             let order = upstream::queue_order(snapshot, by_priority);
             let outcome = upstream::run(&mut scratch, &order);
             (scratch, outcome, order)
@@ -211,6 +249,12 @@ impl<'s> Run<'s> {
         upstream::fill(&mut scratch, &mut outcome);
         let refused = refusals(&mut scratch, &outcome);
         Self { scratch, outcome, order, refused }
+    }
+
+    /// Whether every pod that has a place in another run has one in this.
+    fn places_all_of(&self, other: &Run) -> bool {
+        let placed = self.outcome.placed.iter().zip(&other.outcome.placed);
+        placed.into_iter().all(|(here, there)| there.is_none() || here.is_some())
     }
 
     fn bill(&self) -> Bill {
@@ -278,7 +322,9 @@ pub fn explain_pod(snapshot: &Snapshot, options: &Options, pod: PodIdx) -> expla
     let mut by_priority = false;
     loop {
         let mut scratch = Scratch::new(snapshot, &prepared, options);
-        scratch.give_up_preferences = plan.as_ref().is_some_and(|plan| plan.preferences_would_cost.is_some());
+        if let Some(given_up) = plan.as_ref().and_then(|plan| plan.given_up.as_ref()) {
+            scratch.given_up = given_up.classes.clone();
+        }
         let order = upstream::queue_order(snapshot, by_priority);
         if snapshot.classes[snapshot.pods[pod.at()].class.at()].filler {
             // Buffers come last: first everything that comes before them.

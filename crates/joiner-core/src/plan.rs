@@ -7,6 +7,7 @@ use std::rc::Rc;
 use hashbrown::HashMap;
 
 use crate::bound::{self, Demand, Offer};
+use crate::decide::GivenUpPreferences;
 use crate::explain::Reason;
 use crate::model::ids::*;
 use crate::model::resources::add_into;
@@ -37,8 +38,8 @@ pub struct Plan {
     pub work: u64,
     /// What the original's strategy would have bought, if another one was asked for.
     pub original: Option<Bill>,
-    /// Preferences were given up because keeping them would have cost so much more, as a share of the plan's cost.
-    pub preferences_would_cost: Option<f64>,
+    /// Preferences that were given up because keeping them would have cost too much.
+    pub given_up: Option<GivenUpPreferences>,
 }
 
 /// What machines cost.
@@ -181,7 +182,7 @@ pub(crate) fn assemble(
         price_nano_usd,
         work: scratch.work,
         original,
-        preferences_would_cost: None,
+        given_up: None,
     }
 }
 

@@ -141,7 +141,8 @@ impl<'s> Scratch<'s> {
         if self.wants.failed_at[class_idx.at()] == Some(u64::MAX) {
             return Err(Failure::Refused);
         }
-        let first = if self.give_up_preferences { class.first_without_preferences() } else { 0 };
+        let plain = self.given_up.get(class_idx.at()).copied().unwrap_or(false);
+        let first = if plain { class.first_without_preferences() } else { 0 };
         for rung in first..class.rungs.len() {
             let want = self.want(class_idx, rung);
             let query = self.query(&want);

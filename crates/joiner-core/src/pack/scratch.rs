@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::algebra::Algebra;
-use crate::decide::Options;
+use crate::decide::{GivenUp, Options};
 use crate::model::ids::*;
 use crate::model::resources::{add_into, lane_of, max_into, sub_into};
 use crate::model::{FixedState, Port, ResVec, Snapshot, fixed_state};
@@ -110,8 +110,8 @@ pub struct Scratch<'s> {
     pub version: u64,
     /// Placements tried: the work a run is charged with.
     pub work: u64,
-    /// Pods are placed without regard to what they only prefer.
-    pub give_up_preferences: bool,
+    /// Whose pods are placed without regard to what they only prefer.
+    pub given_up: GivenUp,
     pub(crate) wants: Wants,
     pub(crate) finders: Finders,
     /// Machines per value of the keys that topology groups look at.
@@ -154,7 +154,7 @@ impl<'s> Scratch<'s> {
             reservations: snapshot.reservations.iter().map(|r| r.capacity).collect(),
             version: 0,
             work: 0,
-            give_up_preferences: false,
+            given_up: GivenUp::default(),
             wants: Wants::new(snapshot),
             finders: Finders::default(),
             pinned: HashMap::with_hasher(fixed_state()),

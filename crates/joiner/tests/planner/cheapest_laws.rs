@@ -156,7 +156,7 @@ fn work_stays_within_its_budget() {
         for factor in [0.02, 0.3] {
             let (spent, pods) = work(&format!("--effort={factor}"), "--packing=cheapest");
             let spent = spent - original;
-            let budget = PackingWork::default().times(factor).of(pods);
+            let budget = PackingWork::default().times(factor).at_most(pods);
             assert!(
                 spent <= 2 * (budget + one_round) + original,
                 "seed {seed}, effort {factor}: {spent} steps, budget {budget}, a round takes {one_round}"

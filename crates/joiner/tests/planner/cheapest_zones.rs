@@ -92,3 +92,33 @@ fn what_was_given_up_holds_nobody_back() {
     let price = price(&manifests, &[of("five", "8", 1.0), of("many", "32", 10.0)]);
     assert!((price - 3.0).abs() < 1e-9, "${price}");
 }
+
+/// One workload's dear wish is given up; the wishes of the others that cost nothing are kept.
+#[test]
+fn only_what_is_too_dear_is_given_up() {
+    // Twelve that would rather have a host each: twelve machines where one would do.
+    let mut loners = pods(json!({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "podAffinityTerm": {
+            "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "loner"}},
+        }},
+    ]}}}));
+    for (at, pod) in loners.iter_mut().enumerate() {
+        pod["metadata"]["name"] = json!(format!("loner-{at:02}"));
+        pod["metadata"]["labels"]["app"] = json!("loner");
+    }
+    // Fourteen that would like to spread over zones: two machines of the same kind, in one zone or in two.
+    let mut manifests = vec![pool()];
+    manifests.extend(pods(json!({"topologySpreadConstraints": spread(1, "ScheduleAnyway")})));
+    manifests.extend(loners);
+    // Seven pods fill one.
+    let types = [of("seven", "10600m", 1.0)];
+    let options = ["--no-lower-bound", "--node-charge=0", "--packing=cheapest"];
+    let plan = support::plan(&manifests, &types, &options).expect("the input is valid");
+    assert_eq!(plan["totals"]["newNodes"], 4, "{plan}");
+    let in_zone = |zone: &str| -> usize {
+        let nodes = plan["nodes"].as_array().into_iter().flatten().filter(|node| node["zone"] == zone);
+        let pods = nodes.flat_map(|node| node["pods"].as_array().into_iter().flatten());
+        pods.filter_map(Value::as_str).filter(|pod| pod.starts_with("default/p-")).count()
+    };
+    assert_eq!((in_zone("a"), in_zone("b")), (7, 7), "{plan}");
+}

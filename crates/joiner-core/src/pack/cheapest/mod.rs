@@ -46,8 +46,6 @@ const MOST_NODES: f64 = 2.5;
 const SHADOW_STEPS: u64 = 4;
 /// The share of the work that goes into rounds of buying; the rest is for mending.
 const BUYING: f64 = 0.6;
-/// How many times the work is given to few pods whose rounds take long.
-const TIMES_IF_SLOW: u64 = 3;
 /// How many results of buying are mended.
 const MENDED: usize = 3;
 
@@ -173,7 +171,7 @@ fn search(
     let pace = rounds.buy(scratch, filler, third, 3 * third);
     // Where pods differ much a round takes long: as long as they are not many there is time for more rounds all the same.
     let slow = pace == Pace::Few && all.items <= PackingWork::MANY / 2;
-    let work = if slow { work.saturating_mul(TIMES_IF_SLOW) } else { work };
+    let work = if slow { scratch.options.packing_work.at_most(all.items) } else { work };
     let share = |of: f64| (work as f64 * of) as u64;
     let other = other_charge(scratch, goal);
     if pace == Pace::Few {

@@ -150,8 +150,9 @@ impl PlanDocument {
                 upstream_price_per_hour: plan.original.map(|bill| bill.price_nano_usd as f64 / 1e9),
                 upstream_new_nodes: plan.original.map(|bill| bill.machines),
                 preferences_would_cost_percent: plan
-                    .preferences_would_cost
-                    .map(|share| (share * 1000.0).round() / 10.0),
+                    .given_up
+                    .as_ref()
+                    .map(|given_up| (given_up.would_cost * 1000.0).round() / 10.0),
                 pods: (0..snapshot.pods.len()).filter(|at| !is_virtual(snapshot, PodIdx::new(*at))).count(),
                 unschedulable: unschedulable.len(),
             },
