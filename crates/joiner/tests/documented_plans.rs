@@ -1,6 +1,7 @@
 //! What the README and the pages of documentation show is what the program prints: every console block of a `joiner plan` on an example is
 //! run again.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -135,4 +136,77 @@ fn a_virtual_pod_can_be_explained() {
     assert_eq!(code, FINE);
     assert!(text.contains("Pod ci/buffer:builds-0 goes onto the new node default-1"), "{text}");
     assert!(text.contains("queue          1 of 6"), "{text}");
+}
+
+/// The fields that a section of the page on JSON lists.
+fn fields_listed(section: &str) -> BTreeSet<String> {
+    let page = std::fs::read_to_string(root().join("docs/reference/plan-json.md")).expect("the page is there");
+    let (_, rest) = page.split_once(&format!("\n### `{section}`\n")).expect("the section is there");
+    let table = rest.split("\n#").next().unwrap_or_default();
+    let cells = table.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
+    let names = cells.flat_map(|cell| cell.split('`')).filter(|name| name.starts_with(char::is_alphabetic));
+    names.filter(|name| !name.contains("[]")).map(str::to_owned).collect()
+}
+
+#[test]
+fn fields_are_always_there_and_documented() {
+    for flags in ["", " --packing upstream", " --no-lower-bound"] {
+        let (_, text) = run(&format!("joiner plan -f examples/existing-nodes.yaml -o json{flags}"));
+        let plan: serde_json::Value = serde_json::from_str(&text).expect("JSON only");
+        for (section, part) in
+            [("nodes[]", &plan["nodes"][0]), ("totals", &plan["totals"]), ("timing", &plan["timing"])]
+        {
+            let there: BTreeSet<String> = part.as_object().expect("an object").keys().cloned().collect();
+            assert_eq!(there, fields_listed(section), "{section}{flags}");
+        }
+    }
+}
+
+/// Runs a command on manifests in a file of its own, `{}` in the line.
+fn run_on(name: &str, manifests: &str, line: &str) -> (u8, String) {
+    let file = std::env::temp_dir().join(format!("joiner-{}-{name}.yaml", std::process::id()));
+    std::fs::write(&file, manifests).expect("writable");
+    let result = run(&line.replace("{}", &file.display().to_string()));
+    let _ = std::fs::remove_file(file);
+    result
+}
+
+#[test]
+fn preferences_that_cost_all_there_is_to_pay_have_no_percentage() {
+    let manifests = "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      requirements: [{key: kubernetes.io/os, operator: In, values: [linux]}]
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: here, labels: {topology.kubernetes.io/zone: test-zone-a, kubernetes.io/hostname: here}}
+status: {capacity: {cpu: '8', memory: 16Gi, pods: '110'}, allocatable: {cpu: '8', memory: 16Gi, pods: '110'}, conditions: [{type: Ready, status: 'True'}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: choosy}
+spec:
+  containers: [{name: c, resources: {requests: {cpu: '1'}}}]
+  affinity:
+    nodeAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 1
+        preference: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [test-zone-b]}]}
+";
+    let (code, text) = run_on("choosy", manifests, "joiner plan -f {}");
+    assert_eq!(code, FINE, "{text}");
+    assert!(
+        text.contains("preferences given up: without them nothing is paid, to keep them would cost up to $0."),
+        "{text}"
+    );
+    let (_, text) = run_on("choosy-json", manifests, "joiner plan -f {} -o json");
+    let plan: serde_json::Value = serde_json::from_str(&text).expect("JSON only");
+    assert_eq!(plan["totals"]["preferencesGivenUp"], true);
+    assert!(plan["totals"]["preferencesWouldCostPercent"].is_null());
 }

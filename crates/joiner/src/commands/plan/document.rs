@@ -94,14 +94,13 @@ pub struct Totals {
     pub price_per_hour: f64,
     /// No packing of these pods on new nodes can cost less; null if it was not worked out.
     pub lower_bound_per_hour: Option<f64>,
-    /// What Karpenter's strategy would have paid; left out with `--packing upstream`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What Karpenter's strategy would have paid; null with `--packing upstream`.
     pub upstream_price_per_hour: Option<f64>,
     /// How many nodes it would have launched.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_new_nodes: Option<usize>,
-    /// Preferences were given up: keeping them would have cost so many percent more.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Preferences were given up because keeping them would have cost too much.
+    pub preferences_given_up: bool,
+    /// So many percent more; null if they were kept, or if the plan costs nothing without them.
     pub preferences_would_cost_percent: Option<f64>,
     /// Pending pods.
     pub pods: usize,
@@ -149,8 +148,10 @@ impl PlanDocument {
                     .map(|bound| (bound * 1e9).round() / 1e9),
                 upstream_price_per_hour: plan.original.map(|bill| bill.price_nano_usd as f64 / 1e9),
                 upstream_new_nodes: plan.original.map(|bill| bill.machines),
+                preferences_given_up: plan.preferences_would_cost.is_some(),
                 preferences_would_cost_percent: plan
                     .preferences_would_cost
+                    .filter(|share| share.is_finite())
                     .map(|share| (share * 1000.0).round() / 10.0),
                 pods: (0..snapshot.pods.len()).filter(|at| !is_virtual(snapshot, PodIdx::new(*at))).count(),
                 unschedulable: unschedulable.len(),

@@ -107,11 +107,13 @@ fn savings(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()
     } else {
         writeln!(streams.out, "  {theirs}: nothing to save")?;
     }
-    if let Some(percent) = totals.preferences_would_cost_percent {
-        writeln!(
-            streams.out,
-            "  preferences given up: to keep them would cost {percent:.1} % more (see --preference-premium)"
-        )?;
+    if totals.preferences_given_up {
+        let cost = match totals.preferences_would_cost_percent {
+            Some(percent) => format!("to keep them would cost {percent:.1} % more"),
+            // Nothing to take a share of. Their price with all preferences is the most that keeping them costs.
+            None => format!("without them nothing is paid, to keep them would cost up to {}/h", show::money(price)),
+        };
+        writeln!(streams.out, "  preferences given up: {cost} (see --preference-premium)")?;
     }
     Ok(())
 }
