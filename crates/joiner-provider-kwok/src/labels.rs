@@ -3,7 +3,7 @@
 //! The KWOK provider derives four labels (family, size, cpu, memory). Names of AWS shape (`c5.large`) give in
 //! addition the `karpenter.k8s.aws/instance-*` labels that can be known without asking AWS, so that a NodePool
 //! written for AWS selects the same machines here. Facts that a name does not tell (hypervisor, local disks,
-//! network bandwidth, …) are left out: a NodePool that insists on them finds no type.
+//! network bandwidth, …) are left out: a NodePool that insists on them is told that nothing is known.
 
 use joiner_api::instance_type::{Operator, ResourceList, TypeRequirement};
 use joiner_api::names::{
@@ -16,6 +16,8 @@ use joiner_api::quantity::Quantity;
 
 /// AWS: whether the family is a flexible one.
 pub const AWS_FLEX_LABEL: &str = "karpenter.k8s.aws/instance-capability-flex";
+/// AWS: maker of the CPUs, lower case.
+pub const AWS_CPU_MANUFACTURER_LABEL: &str = "karpenter.k8s.aws/instance-cpu-manufacturer";
 /// AWS: number of GPUs.
 pub const AWS_GPU_COUNT_LABEL: &str = "karpenter.k8s.aws/instance-gpu-count";
 /// AWS: model of the GPUs, lower case.
@@ -25,7 +27,7 @@ pub const AWS_GPU_MANUFACTURER_LABEL: &str = "karpenter.k8s.aws/instance-gpu-man
 
 /// The AWS labels that every type of a list with AWS-shaped names has or is known to lack, in the order in which
 /// [`aws_requirements`] states them.
-pub const AWS_LABELS: [&str; 10] = [
+pub const AWS_LABELS: [&str; 11] = [
     AWS_INSTANCE_CATEGORY_LABEL,
     AWS_INSTANCE_FAMILY_LABEL,
     AWS_INSTANCE_GENERATION_LABEL,
@@ -36,6 +38,43 @@ pub const AWS_LABELS: [&str; 10] = [
     AWS_GPU_COUNT_LABEL,
     AWS_GPU_NAME_LABEL,
     AWS_GPU_MANUFACTURER_LABEL,
+    AWS_CPU_MANUFACTURER_LABEL,
+];
+
+/// Families whose names do not tell the maker of their CPUs by the usual letter.
+const AWS_CPU_MAKERS: [(&str, &str); 11] = [
+    ("a1", "aws"),
+    ("f2", "amd"),
+    ("g5", "amd"),
+    ("g6", "amd"),
+    ("g6e", "amd"),
+    ("g6f", "amd"),
+    ("gr6", "amd"),
+    ("gr6f", "amd"),
+    ("inf2", "amd"),
+    ("p5", "amd"),
+    ("p5e", "amd"),
+];
+
+/// Categories that had Intel's CPUs without a letter for it, up to this generation.
+const AWS_PLAIN_INTEL: [(&str, u32); 17] = [
+    ("c", 5),
+    ("d", 3),
+    ("dl", 1),
+    ("f", 1),
+    ("g", 4),
+    ("h", 1),
+    ("i", 3),
+    ("inf", 1),
+    ("m", 5),
+    ("p", 4),
+    ("r", 5),
+    ("t", 3),
+    ("trn", 1),
+    ("u", 1),
+    ("vt", 1),
+    ("x", 1),
+    ("z", 1),
 ];
 
 /// GPU resources and the makers they stand for.
@@ -146,6 +185,25 @@ impl<'a> AwsName<'a> {
         })
     }
 
+    /// The maker of the CPUs, where it is certain: `g` after the generation is AWS' own, `a` AMD, `i` Intel.
+    pub fn cpu_maker(&self) -> Option<&'static str> {
+        if let Some((_, maker)) = AWS_CPU_MAKERS.iter().find(|(family, _)| *family == self.family) {
+            return Some(maker);
+        }
+        let (_, after) = self.family.split_once(self.generation)?;
+        let (letters, _) = split_at_end_of(after, |byte| byte.is_ascii_lowercase());
+        let of_letter = letters.chars().find_map(|letter| match letter {
+            'g' => Some("aws"),
+            'a' => Some("amd"),
+            'i' => Some("intel"),
+            _ => None,
+        });
+        let generation: u32 = self.generation.parse().ok()?;
+        let is_plain =
+            AWS_PLAIN_INTEL.iter().any(|(category, last)| *category == self.category && generation <= *last);
+        of_letter.or(is_plain.then_some("intel"))
+    }
+
     /// Whether the family is one of those with a flexible CPU share.
     pub fn is_flex(&self) -> bool {
         self.family.ends_with("-flex")
@@ -192,6 +250,7 @@ pub fn aws_requirements(name: &str, resources: &ResourceList) -> Vec<TypeRequire
         gpu.map(|(_, count)| count.to_string()),
         gpu.and(model).map(str::to_owned),
         gpu.map(|(maker, _)| maker.to_owned()),
+        parts.cpu_maker().map(str::to_owned),
     ];
     let requirement = |(key, value): (&str, Option<String>)| match value {
         Some(value) => TypeRequirement::one_of(key, [value]),
@@ -311,7 +370,8 @@ mod tests {
         let some = |values: [&str; 7]| values.map(|value| Some(value.to_owned())).to_vec();
         let machine = [("cpu", "48"), ("memory", "192Gi")];
         let mut expected = some(["g", "g5", "5", "12xlarge", "false", "48", "196608"]);
-        expected.extend([None, None, None]);
+        let maker = Some("amd".to_owned());
+        expected.extend([None, None, None, maker.clone()]);
         assert_eq!(
             aws_values("g5.12xlarge", &machine),
             expected,
@@ -321,12 +381,38 @@ mod tests {
         let with_gpu = [machine[0], machine[1], ("nvidia.com/gpu", "4")];
         expected.truncate(7);
         expected.extend(["4", "a10g", "nvidia"].map(|value| Some(value.to_owned())));
+        expected.push(maker);
         assert_eq!(aws_values("g5.12xlarge", &with_gpu), expected);
 
         let two_makers = [with_gpu[0], with_gpu[1], with_gpu[2], ("amd.com/gpu", "1")];
-        assert_eq!(aws_values("g5.12xlarge", &two_makers)[7..], [None, None, None]);
+        assert_eq!(aws_values("g5.12xlarge", &two_makers)[7..10], [None, None, None]);
         assert_eq!(aws_values("m7i-flex.large", &machine)[4].as_deref(), Some("true"));
         assert_eq!(aws_values("own-name", &machine), vec![None; AWS_LABELS.len()]);
+    }
+
+    #[test]
+    fn makers_of_cpus_follow_from_the_family() {
+        for (name, maker) in [
+            ("t4g.micro", Some("aws")),
+            ("a1.large", Some("aws")),
+            ("is4gen.large", Some("aws")),
+            ("g5g.xlarge", Some("aws")),
+            ("c5a.large", Some("amd")),
+            ("g4ad.xlarge", Some("amd")),
+            ("g5.xlarge", Some("amd")),
+            ("m8azn.large", Some("amd")),
+            ("m5.large", Some("intel")),
+            ("g4dn.xlarge", Some("intel")),
+            ("c7i-flex.large", Some("intel")),
+            ("x2iedn.xlarge", Some("intel")),
+            ("u-18tb1.112xlarge", Some("intel")),
+            ("u7in-16tb.224xlarge", Some("intel")),
+            ("mac2.metal", None),
+            ("p6e-gb200.36xlarge", None),
+            ("m9.large", None),
+        ] {
+            assert_eq!(AwsName::parse(name).and_then(|name| name.cpu_maker()), maker, "{name}");
+        }
     }
 
     #[test]

@@ -12,9 +12,10 @@ pub use packing::{Packing, PackingArgs};
 
 /// What `joiner` alone prints.
 pub const WELCOME: &str = "\
-joiner adds the machines your pods need and takes away those they don't: node autoscaling you can try, explain and trust.
+joiner adds the machines your pods need and takes away those they don't: node autoscaling
+you can try, explain and trust.
 
-  joiner plan -f examples/inflate.yaml       which machines these manifests need, what they cost, why a pod can't be placed
+  joiner plan -f examples/inflate.yaml       which machines manifests need, and what they cost
   joiner instance-types list --catalog aws   the machines joiner can choose from, with prices
   joiner --help                              everything else
 ";

@@ -1,6 +1,7 @@
 //! What the README and the pages of documentation show is what the program prints: every console block of a `joiner plan` on an example is
 //! run again.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -12,12 +13,16 @@ fn root() -> PathBuf {
 
 /// Exit code, and both streams as they would show on a terminal, notes first.
 fn run(line: &str) -> (u8, String) {
+    run_at(line, 200)
+}
+
+fn run_at(line: &str, width: usize) -> (u8, String) {
     let words = line.split(' ').map(|word| match word.strip_prefix("examples/") {
         Some(file) => root().join("examples").join(file).into_os_string(),
         None => OsString::from(word),
     });
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let code = joiner::run(words, &mut Streams { out: &mut out, err: &mut err, width: 200, unicode: true });
+    let code = joiner::run(words, &mut Streams { out: &mut out, err: &mut err, width, unicode: true });
     // Colours are for terminals.
     let (mut plain, mut text) = (String::new(), String::from_utf8(err).expect("text"));
     text.push_str(&String::from_utf8(out).expect("text"));
@@ -135,4 +140,152 @@ fn a_virtual_pod_can_be_explained() {
     assert_eq!(code, FINE);
     assert!(text.contains("Pod ci/buffer:builds-0 goes onto the new node default-1"), "{text}");
     assert!(text.contains("queue          1 of 6"), "{text}");
+}
+
+/// The fields that a section of the page on JSON lists.
+fn fields_listed(section: &str) -> BTreeSet<String> {
+    let page =
+        std::fs::read_to_string(root().join("docs/reference/plan-json.md")).expect("the page is there");
+    let (_, rest) = page.split_once(&format!("\n### `{section}`\n")).expect("the section is there");
+    let table = rest.split("\n#").next().unwrap_or_default();
+    let cells = table.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
+    let names = cells.flat_map(|cell| cell.split('`')).filter(|name| name.starts_with(char::is_alphabetic));
+    names.filter(|name| !name.contains("[]")).map(str::to_owned).collect()
+}
+
+#[test]
+fn fields_are_always_there_and_documented() {
+    for flags in ["", " --packing upstream", " --no-lower-bound"] {
+        let (_, text) = run(&format!("joiner plan -f examples/existing-nodes.yaml -o json{flags}"));
+        let plan: serde_json::Value = serde_json::from_str(&text).expect("JSON only");
+        for (section, part) in
+            [("nodes[]", &plan["nodes"][0]), ("totals", &plan["totals"]), ("timing", &plan["timing"])]
+        {
+            let there: BTreeSet<String> = part.as_object().expect("an object").keys().cloned().collect();
+            assert_eq!(there, fields_listed(section), "{section}{flags}");
+        }
+    }
+}
+
+/// Runs a command on manifests in a file of its own, `{}` in the line.
+fn run_on(name: &str, manifests: &str, line: &str) -> (u8, String) {
+    let file = std::env::temp_dir().join(format!("joiner-{}-{name}.yaml", std::process::id()));
+    std::fs::write(&file, manifests).expect("writable");
+    let result = run(&line.replace("{}", &file.display().to_string()));
+    let _ = std::fs::remove_file(file);
+    result
+}
+
+#[test]
+fn preferences_that_cost_all_there_is_to_pay_have_no_percentage() {
+    let manifests = "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      requirements: [{key: kubernetes.io/os, operator: In, values: [linux]}]
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: here, labels: {topology.kubernetes.io/zone: test-zone-a, kubernetes.io/hostname: here}}
+status: {capacity: {cpu: '8', memory: 16Gi, pods: '110'}, allocatable: {cpu: '8', memory: 16Gi, pods: '110'}, conditions: [{type: Ready, status: 'True'}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: choosy}
+spec:
+  containers: [{name: c, resources: {requests: {cpu: '1'}}}]
+  affinity:
+    nodeAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 1
+        preference: {matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [test-zone-b]}]}
+";
+    let (code, text) = run_on("choosy", manifests, "joiner plan -f {}");
+    assert_eq!(code, FINE, "{text}");
+    // Without them nothing is paid, so there is nothing to take a share of.
+    let told = "preferences of 1 pod given up   to keep all would cost $0.";
+    assert!(text.contains(told) && !text.contains("inf"), "{text}");
+    let (_, text) = run_on("choosy-json", manifests, "joiner plan -f {} -o json");
+    let plan: serde_json::Value = serde_json::from_str(&text).expect("JSON only");
+    assert_eq!(plan["totals"]["preferencesGivenUp"], 1);
+    assert!(plan["totals"]["preferencesWouldCostPercent"].is_null());
+}
+
+#[test]
+fn a_story_can_be_data() {
+    let line = "joiner plan -f examples/existing-nodes.yaml --explain api-4 -o";
+    let (code, text) = run(&format!("{line} json"));
+    assert_eq!(code, FINE, "{text}");
+    let story: serde_json::Value = serde_json::from_str(&text).expect("JSON only");
+    assert_eq!((&story["kind"], &story["pod"]), (&"PodStory".into(), &"default/api-4".into()));
+    assert_eq!(story["place"]["node"], "default-1");
+    assert_eq!(story["place"]["otherPods"], 2);
+    assert_eq!(story["queue"], 5);
+    assert!(run(&format!("{line} yaml")).1.contains("kind: PodStory"));
+}
+
+#[test]
+fn pools_of_another_provider_are_named() {
+    let pool = |name: &str, group: &str, kind: &str| {
+        format!(
+            "---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec: {{template: {{spec: {{requirements: [], \
+             nodeClassRef: {{group: {group}, kind: {kind}, name: default}}}}}}}}\n"
+        )
+    };
+    let both = pool("cloud", "karpenter.k8s.aws", "EC2NodeClass")
+        + &pool("test", "karpenter.kwok.sh", "KWOKNodeClass");
+    let note = |catalogue: &str, pool: &str| {
+        let line = format!("joiner plan -f {{}} --catalog {catalogue}");
+        let (_, text) = run_on(&format!("providers-{catalogue}"), &both, &line);
+        assert!(text.contains(&format!("these are of another provider: {pool};")), "{text}");
+    };
+    note("aws", "`test` (KWOKNodeClass)");
+    note("kwok", "`cloud` (EC2NodeClass)");
+    let alone = pool("test", "karpenter.kwok.sh", "KWOKNodeClass");
+    let (_, text) = run_on("one-provider", &alone, "joiner plan -f {} --catalog aws");
+    assert!(!text.contains("another provider"), "{text}");
+}
+
+#[test]
+fn a_capacity_type_that_is_out_is_named() {
+    let (code, text) = run("joiner what-if -f examples/inflate.yaml --no-spot");
+    assert_eq!(code, FINDINGS, "{text}");
+    assert!(
+        text.contains("the pool asks for `karpenter.sh/capacity-type In [spot]`, of which nothing can be had now; capacity types that can: on-demand"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_zone_may_be_named_by_its_end() {
+    let (_, text) = run("joiner what-if -f examples/inflate.yaml --zone-out a");
+    assert!(text.contains("zone test-zone-a out"), "{text}");
+}
+
+#[test]
+fn a_plan_fits_a_narrow_terminal() {
+    for width in [100, 80, 60] {
+        let (_, text) = run_at("joiner plan -f examples/shop.yaml", width);
+        for line in text.lines().filter(|line| !line.starts_with("note:")) {
+            assert!(line.chars().count() <= width, "{width}: {line}\n{text}");
+        }
+        assert!(text.contains("$/H"), "{text}");
+    }
+    let (_, welcome) = run_at("joiner", 80);
+    assert!(welcome.lines().all(|line| line.chars().count() <= 100), "{welcome}");
+}
+
+#[test]
+fn labels_that_the_types_do_not_tell_are_noted() {
+    let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: default}\nspec: {template: {spec: {\
+                requirements: [{key: karpenter.k8s.aws/instance-local-nvme, operator: Gt, values: ['100']}, \
+                {key: karpenter.k8s.aws/instance-cpu-manufacturer, operator: In, values: [intel]}], \
+                nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}}}\n";
+    let (_, text) = run_on("unknown-label", pool, "joiner plan -f {}");
+    let note = "note: NodePool `default`: the instance types say nothing about `karpenter.k8s.aws/instance-local-nvme`";
+    assert!(text.contains(note) && !text.contains("instance-cpu-manufacturer"), "{text}");
 }

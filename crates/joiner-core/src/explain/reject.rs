@@ -1,5 +1,7 @@
 //! Why a pool, or the nodes that are there, can't take a pod.
 
+use std::rc::Rc;
+
 use crate::algebra::MachineValue;
 use crate::explain::nearest;
 use crate::model::ids::*;
@@ -7,6 +9,7 @@ use crate::model::names::{CPU, PODS};
 use crate::model::resources::{fits, lane_of};
 use crate::model::{GroupSpec, PodClass, Snapshot, taint};
 use crate::offer_set;
+use crate::pack::groups::World;
 use crate::pack::place::Failure;
 use crate::pack::scratch::Scratch;
 
@@ -210,10 +213,7 @@ fn offerings_reject(
         return if offer_set::is_empty(&matching) {
             (Reject::NoInstanceType, "the pool's requirements match no instance type".to_owned())
         } else {
-            (
-                Reject::Offering,
-                "no offering of the pool's instance types can be had now, or holds its daemons".to_owned(),
-            )
+            (Reject::Offering, no_base(scratch, pool))
         };
     }
     let allowed = scratch.offers.of(snapshot, &scratch.algebra, row.catalogue, met);
@@ -260,6 +260,33 @@ fn offerings_reject(
         return (Reject::Reserved, "waits for reserved capacity that is used up for now".to_owned());
     }
     (Reject::Topology, topology_message(scratch, class_idx, rung_at))
+}
+
+/// Types match the pool, but there is nothing to launch: what is out, or that daemons need more than there is.
+fn no_base(scratch: &Scratch, pool: PoolIdx) -> String {
+    let (algebra, names) = (&scratch.algebra, scratch.algebra.names());
+    let row = &scratch.snapshot.pools[pool.at()];
+    if !offer_set::is_empty(&scratch.templates[pool.at()].offered) {
+        return "none of the pool's instance types holds its daemons".to_owned();
+    }
+    let offerings = &scratch.snapshot.catalogues[row.catalogue.at()].offerings;
+    let mut there = offer_set::empty(offer_set::words(offerings.len()));
+    for (at, _) in offerings.iter().enumerate().filter(|(_, offering)| offering.available) {
+        there[at / 64] |= 1 << (at % 64);
+    }
+    for (key, asked) in algebra.items(row.requirements) {
+        let values = values_in(scratch, row.catalogue, *key, &there);
+        let asked = algebra.requirement(*asked);
+        if !values.is_empty() && !values.iter().any(|value| asked.allows_text(names, *key, value)) {
+            let plural = plural_name(names.key_text(*key));
+            let asked = asked.text(names, *key);
+            return format!(
+                "the pool asks for `{asked}`, of which nothing can be had now; {plural} that can: {}",
+                list(&values)
+            );
+        }
+    }
+    "no offering of the pool's instance types can be had now".to_owned()
 }
 
 /// The driver of which the pod brings more volumes than any of the types attaches.
@@ -406,17 +433,18 @@ fn topology_message(scratch: &mut Scratch, class_idx: ClassIdx, rung_at: usize) 
         .map(|group| {
             let spec = snapshot.group(*group);
             let key = names.key_text(spec.key());
+            let domains = domains_of(scratch, class_idx, rung_at, *group);
             match spec {
                 GroupSpec::Spread { max_skew, min_domains, .. } => {
                     let min = min_domains.map_or(String::new(), |n| format!(", minDomains {n}"));
-                    let counts = counts_text(scratch, *group);
+                    let counts = counts_text(scratch, *group, &domains);
                     format!("spread over `{key}` (maxSkew {max_skew}{min}) allows no value it could be placed in{counts}")
                 }
                 GroupSpec::Affinity { .. } => {
                     format!("pod affinity over `{key}` finds no matching pod it could join")
                 }
                 GroupSpec::AntiAffinity { .. } => {
-                    let counts = counts_text(scratch, *group);
+                    let counts = counts_text(scratch, *group, &domains);
                     format!("pod anti-affinity over `{key}` leaves no value without a matching pod{counts}")
                 }
             }
@@ -432,19 +460,44 @@ fn topology_message(scratch: &mut Scratch, class_idx: ClassIdx, rung_at: usize) 
     parts.join("; ")
 }
 
-fn counts_text(scratch: &Scratch, group: GroupIdx) -> String {
+/// Pods per value, fewest first. Of a spread all values it counts over, also those without a pod: the fewest decide.
+fn counts_text(scratch: &Scratch, group: GroupIdx, domains: &[ValueId]) -> String {
+    const SHOWN: usize = 8;
     let key = scratch.snapshot.group(group).key();
     let names = scratch.algebra.names();
-    let state = scratch.groups.state(group);
-    let mut seen: Vec<String> = state
-        .counts
-        .iter()
-        .enumerate()
-        .filter(|(_, count)| **count > 0)
-        .map(|(at, count)| format!("{} {count}", names.value_text(key, ValueId::new(at))))
+    let counted = scratch.groups.state(group).counts.iter().enumerate();
+    let mut seen: Vec<(u32, &str)> = counted
+        .filter(|(at, count)| **count > 0 && !domains.contains(&ValueId::new(*at)))
+        .map(|(at, count)| (*count, names.value_text(key, ValueId::new(at))))
         .collect();
+    seen.extend(
+        domains.iter().map(|value| (scratch.groups.count(group, *value), names.value_text(key, *value))),
+    );
     seen.sort();
-    if seen.is_empty() { String::new() } else { format!(" (pods now: {})", list(&seen)) }
+    let mut texts: Vec<String> = seen.iter().map(|(count, value)| format!("{value} {count}")).collect();
+    if texts.len() > SHOWN {
+        let more = texts.len() - SHOWN;
+        texts.splice(SHOWN - 2..texts.len() - 2, [format!("{more} more")]);
+    }
+    if texts.is_empty() { String::new() } else { format!(" (pods now: {})", texts.join(", ")) }
+}
+
+/// The values that a spread of a class counts over; none for hosts, which are counted as they come.
+fn domains_of(scratch: &mut Scratch, class_idx: ClassIdx, rung_at: usize, group: GroupIdx) -> Rc<[ValueId]> {
+    let snapshot = scratch.snapshot;
+    let class = &snapshot.classes[class_idx.at()];
+    let rung = &class.rungs[rung_at];
+    let spec = snapshot.group(group);
+    if !matches!(spec, GroupSpec::Spread { .. }) || Some(spec.key()) == snapshot.hostname {
+        return Rc::from([]);
+    }
+    let mut world = World {
+        snapshot,
+        algebra: &mut scratch.algebra,
+        offers: &mut scratch.offers,
+        templates: scratch.templates,
+    };
+    scratch.groups.spread_domains(&mut world, group, rung.strict, class.tolerations, rung.spare_preferred)
 }
 
 fn existing_summary(scratch: &mut Scratch, class_idx: ClassIdx) -> String {
@@ -506,12 +559,27 @@ fn allowed_values(scratch: &Scratch, pool: PoolIdx, key: KeyId) -> Vec<String> {
 fn allowed_values_in(scratch: &Scratch, pool: PoolIdx, key: KeyId, set: &[u64]) -> Vec<String> {
     let (algebra, names) = (&scratch.algebra, scratch.algebra.names());
     let row = &scratch.snapshot.pools[pool.at()];
+    let mut values = values_in(scratch, row.catalogue, key, set);
+    if values.is_empty()
+        && let MachineValue::Defined(have) = algebra.machine_value(row.requirements, key)
+        && !have.complement
+    {
+        values.extend(have.value_texts(names, key).into_iter().map(str::to_owned));
+        values.sort();
+        values.dedup();
+    }
+    values
+}
+
+/// The values of a key that a set of offerings says, sorted.
+fn values_in(scratch: &Scratch, catalogue: CatalogueIdx, key: KeyId, set: &[u64]) -> Vec<String> {
+    let (algebra, names) = (&scratch.algebra, scratch.algebra.names());
     let mut values = Vec::new();
     for at in offer_set::iter(set) {
         let rq = crate::pack::template::offering_requirement(
             scratch.snapshot,
             algebra,
-            row.catalogue,
+            catalogue,
             OfferingIdx::new(at),
             key,
         );
@@ -525,12 +593,6 @@ fn allowed_values_in(scratch: &Scratch, pool: PoolIdx, key: KeyId, set: &[u64]) 
             values.sort();
             values.dedup();
         }
-    }
-    if values.is_empty()
-        && let MachineValue::Defined(have) = algebra.machine_value(row.requirements, key)
-        && !have.complement
-    {
-        values.extend(have.value_texts(names, key).into_iter().map(str::to_owned));
     }
     values.sort();
     values.dedup();

@@ -23,15 +23,41 @@ const UNBOUNDED_WIDTH: usize = 10_000;
 
 /// Columns that may be filled on standard output.
 pub fn terminal_width() -> usize {
-    width_from(std::env::var("COLUMNS").ok().as_deref(), std::io::stdout().is_terminal())
+    let is_terminal = std::io::stdout().is_terminal();
+    let told = || ratatui::crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns));
+    let told = if is_terminal { told() } else { None };
+    width_from(std::env::var("COLUMNS").ok().as_deref(), is_terminal, told)
 }
 
-fn width_from(columns: Option<&str>, is_terminal: bool) -> usize {
+fn width_from(columns: Option<&str>, is_terminal: bool, told: Option<usize>) -> usize {
     match columns.and_then(|text| text.trim().parse().ok()) {
         Some(width) if (1..=UNBOUNDED_WIDTH).contains(&width) => width,
-        _ if is_terminal => USUAL_WIDTH,
+        _ if is_terminal => told.filter(|width| *width > 0).unwrap_or(USUAL_WIDTH),
         _ => UNBOUNDED_WIDTH,
     }
+}
+
+/// Puts the parts of a line side by side, three blanks apart; a part that would pass the width begins a new line, indented.
+pub fn flow(parts: &[String], width: usize) -> String {
+    const GAP: &str = "   ";
+    const INDENT: &str = "  ";
+    let mut text = String::new();
+    let mut column = 0;
+    for part in parts {
+        let columns = anstream::adapter::strip_str(part).to_string().chars().count();
+        if column == 0 {
+            column = columns;
+        } else if column + GAP.len() + columns <= width {
+            text.push_str(GAP);
+            column += GAP.len() + columns;
+        } else {
+            text.push('\n');
+            text.push_str(INDENT);
+            column = INDENT.len() + columns;
+        }
+        text.push_str(part);
+    }
+    text
 }
 
 /// Whether signs beyond ASCII can be shown.
@@ -56,11 +82,20 @@ mod tests {
 
     #[test]
     fn width_is_what_the_variable_says_or_fits_the_reader() {
-        assert_eq!(width_from(Some("80"), true), 80);
-        assert_eq!(width_from(Some("80"), false), 80);
-        assert_eq!(width_from(Some("0"), true), USUAL_WIDTH);
-        assert_eq!(width_from(Some("wide"), true), USUAL_WIDTH);
-        assert_eq!(width_from(None, false), UNBOUNDED_WIDTH);
+        assert_eq!(width_from(Some("80"), true, Some(132)), 80);
+        assert_eq!(width_from(Some("80"), false, None), 80);
+        assert_eq!(width_from(Some("0"), true, None), USUAL_WIDTH);
+        assert_eq!(width_from(Some("wide"), true, Some(0)), USUAL_WIDTH);
+        assert_eq!(width_from(None, true, Some(72)), 72);
+        assert_eq!(width_from(None, false, None), UNBOUNDED_WIDTH);
+    }
+
+    #[test]
+    fn parts_of_a_line_flow() {
+        let parts = [format!("{GREEN}one{GREEN:#}"), "two".to_owned(), "three".to_owned()];
+        assert_eq!(flow(&parts, 17), "\x1b[32mone\x1b[0m   two   three");
+        assert_eq!(flow(&parts, 16), "\x1b[32mone\x1b[0m   two\n  three");
+        assert_eq!(flow(&parts, 1), "\x1b[32mone\x1b[0m\n  two\n  three");
     }
 
     #[test]

@@ -49,6 +49,13 @@ pub fn run(arguments: &LintArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         writeln!(streams.err, "note: {note}")?;
     }
     let shelf = Shelf::new(chosen.catalogue.types, chosen.catalogue.well_known, chosen.is_shipped_aws);
+    for object in subject::foreign_pools(&input.objects, &shelf) {
+        let name = &input.objects[object].name;
+        writeln!(
+            streams.err,
+            "note: {name} is of another provider than the instance types, so it is not held against them; lint it apart"
+        )?;
+    }
     let findings = findings(&input, shelf, &skipped);
     match arguments.output {
         LintOutput::Table => table::write(&findings, &input, streams)?,

@@ -152,6 +152,11 @@ impl Shelf {
         column.view_of.iter().map(|view| fits[*view as usize]).collect()
     }
 
+    /// Whether its types have the labels of AWS.
+    pub fn is_of_aws(&self) -> bool {
+        self.well_known.contains(names::AWS_INSTANCE_FAMILY_LABEL)
+    }
+
     /// Takes out of a set what a requirement does not leave.
     pub fn narrow(&self, offers: &mut Offers, key: KeyId, requirement: &Requirement) {
         and_into(offers, &self.leaves(key, requirement));

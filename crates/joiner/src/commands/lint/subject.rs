@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use joiner_api::names::{NODEPOOL_LABEL, node_class_label};
+use joiner_api::names::{AWS_GROUP, NODEPOOL_LABEL, node_class_label};
 use joiner_api::{CapacityBuffer, NodeOverlay, NodePool};
 use joiner_core::model::{Effect, KeyId, Requirement, Taint};
 use joiner_manifest::Object;
@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Taint as TaintObject;
 
 use super::input::{Input, Loaded};
 use super::pods::{self, PodView};
-use super::shelf::{Clause, Offers, Shelf, stable_key};
+use super::shelf::{Clause, Offers, Shelf, and_into, is_empty, stable_key};
 
 /// A pool.
 #[derive(Debug)]
@@ -31,8 +31,13 @@ pub struct PoolView<'i> {
     pub template: BTreeMap<KeyId, Requirement>,
     /// Its taints.
     pub taints: Vec<Taint>,
-    /// The offerings that match all of this.
+    /// The offerings that match all of this; none if the catalogue is of another provider.
     pub offers: Offers,
+    /// The same, but without requirements that leave nothing: what its limits and `minValues` are held against, so that one mistake
+    /// does not hide another.
+    pub judged: Offers,
+    /// The catalogue is of another provider: it says nothing about this pool.
+    pub is_foreign: bool,
 }
 
 impl PoolView<'_> {
@@ -96,12 +101,19 @@ impl<'i> Subject<'i> {
         let (mut pools, mut overlays, mut buffers, mut nodes) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut all_pools = 0;
+        let foreign = foreign_pools(&input.objects, &shelf);
         for (object, loaded) in input.objects.iter().enumerate() {
             match &loaded.object {
                 Object::NodePool(pool) => {
                     all_pools += 1;
                     if requirements_are_sound(loaded) {
-                        pools.push(pool_view(object, pool, &mut shelf));
+                        let mut view = pool_view(object, pool, &mut shelf);
+                        if foreign.contains(&object) {
+                            view.is_foreign = true;
+                            view.offers.fill(false);
+                            view.judged.fill(false);
+                        }
+                        pools.push(view);
                     }
                 }
                 Object::NodeOverlay(overlay) if requirements_are_sound(loaded) => {
@@ -142,7 +154,7 @@ impl<'i> Subject<'i> {
         let pods = pods::views(&input.objects, &mut shelf);
         Self {
             objects: &input.objects,
-            knows_all_pools: all_pools > 0 && pools.len() == all_pools,
+            knows_all_pools: all_pools > 0 && pools.len() == all_pools && foreign.is_empty(),
             pools,
             pods,
             overlays,
@@ -156,6 +168,17 @@ impl<'i> Subject<'i> {
     pub fn pool(&self, name: &str) -> Option<&PoolView<'i>> {
         self.pools.iter().find(|pool| pool.name == name)
     }
+}
+
+/// Pools of another provider than the catalogue, where there are pools of both: one catalogue can't serve them all.
+pub fn foreign_pools(objects: &[Loaded], shelf: &Shelf) -> Vec<usize> {
+    let is_of_aws = |object: &Object| match object {
+        Object::NodePool(pool) => Some(pool.spec.template.spec.node_class_ref.group == AWS_GROUP),
+        _ => None,
+    };
+    let pools = objects.iter().enumerate().filter_map(|(at, loaded)| Some((at, is_of_aws(&loaded.object)?)));
+    let (foreign, own): (Vec<_>, Vec<_>) = pools.partition(|(_, of_aws)| *of_aws != shelf.is_of_aws());
+    if own.is_empty() { Vec::new() } else { foreign.into_iter().map(|(at, _)| at).collect() }
 }
 
 /// Whether the API takes the requirements and labels of an object.
@@ -203,14 +226,19 @@ fn pool_view<'i>(object: usize, pool: &'i NodePool, shelf: &mut Shelf) -> PoolVi
         };
         template.insert(clause.key, met);
     }
-    let mut offers = shelf.all();
+    let (mut offers, mut judged) = (shelf.all(), shelf.all());
     for (key, requirement) in &template {
+        let leaves = shelf.leaves(*key, requirement);
         if requirement.is_empty() {
             offers.fill(false);
         }
-        shelf.narrow(&mut offers, *key, requirement);
+        and_into(&mut offers, &leaves);
+        if !requirement.is_empty() && !is_empty(&leaves) {
+            and_into(&mut judged, &leaves);
+        }
     }
-    PoolView { object, name, pool, clauses, labels, template, taints: taints(spec.taints.as_deref()), offers }
+    let taints = taints(spec.taints.as_deref());
+    PoolView { object, name, pool, clauses, labels, template, taints, offers, judged, is_foreign: false }
 }
 
 /// Taints that can be read.

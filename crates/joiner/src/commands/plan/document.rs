@@ -94,14 +94,15 @@ pub struct Totals {
     pub price_per_hour: f64,
     /// No packing of these pods on new nodes can cost less; null if it was not worked out.
     pub lower_bound_per_hour: Option<f64>,
-    /// What Karpenter's strategy would have paid; left out with `--packing upstream`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What Karpenter's strategy would have paid; null with `--packing upstream`.
     pub upstream_price_per_hour: Option<f64>,
     /// How many nodes it would have launched.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_new_nodes: Option<usize>,
-    /// Preferences were given up: keeping them would have cost so many percent more.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Pods whose preferences were given up because keeping them would have cost too much.
+    pub preferences_given_up: usize,
+    /// The price of a plan that keeps all preferences; null if this one does.
+    pub preferences_price_per_hour: Option<f64>,
+    /// So many percent more, charges per node included; null if they were kept, or if the plan costs nothing without them.
     pub preferences_would_cost_percent: Option<f64>,
     /// Pending pods.
     pub pods: usize,
@@ -137,6 +138,7 @@ impl PlanDocument {
             })
             .collect();
         let price = plan.price_nano_usd as f64 / 1e9;
+        let given_up = plan.given_up.as_ref();
         Self {
             api_version: "joiner.sh/v1alpha1",
             kind: "Plan",
@@ -149,10 +151,12 @@ impl PlanDocument {
                     .map(|bound| (bound * 1e9).round() / 1e9),
                 upstream_price_per_hour: plan.original.map(|bill| bill.price_nano_usd as f64 / 1e9),
                 upstream_new_nodes: plan.original.map(|bill| bill.machines),
-                preferences_would_cost_percent: plan
-                    .given_up
-                    .as_ref()
-                    .map(|given_up| (given_up.would_cost * 1000.0).round() / 10.0),
+                preferences_given_up: given_up.map_or(0, |given_up| given_up.pods),
+                preferences_price_per_hour: given_up.map(|given_up| given_up.kept.price_nano_usd as f64 / 1e9),
+                preferences_would_cost_percent: given_up
+                    .map(|given_up| given_up.would_cost)
+                    .filter(|share| share.is_finite())
+                    .map(|share| (share * 1000.0).round() / 10.0),
                 pods: (0..snapshot.pods.len()).filter(|at| !is_virtual(snapshot, PodIdx::new(*at))).count(),
                 unschedulable: unschedulable.len(),
             },

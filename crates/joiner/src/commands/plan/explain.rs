@@ -105,7 +105,7 @@ fn tally(streams: &mut Streams, what: &str, list: &[(&str, usize)]) -> std::io::
     writeln!(streams.out, "  {what:<14} {}", parts.join(", "))
 }
 
-fn words(relaxed: Relaxed) -> &'static str {
+pub(super) fn words(relaxed: Relaxed) -> &'static str {
     match relaxed {
         Relaxed::RequiredTerm => "one of several required node-affinity terms (any of them will do)",
         Relaxed::PodAffinity => "a preferred pod affinity",

@@ -1,10 +1,11 @@
 //! From documents to a snapshot: reading in batches on several threads, digesting in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use joiner_api::NodePool;
+use joiner_api::names::{self, AWS_WELL_KNOWN_LABELS, KWOK_WELL_KNOWN_LABELS};
 use joiner_state::{Cluster, Lowered};
 use rayon::prelude::*;
 
@@ -26,8 +27,7 @@ pub struct Intake {
     scheduler_config: Option<PathBuf>,
     skipped: BTreeMap<String, usize>,
     notes: Vec<String>,
-    pools: usize,
-    pools_of_aws: usize,
+    pools: BTreeMap<String, PoolFacts>,
     costs_only: bool,
     lowering: Duration,
 }
@@ -52,8 +52,7 @@ impl Intake {
             scheduler_config: None,
             skipped: BTreeMap::new(),
             notes: Vec::new(),
-            pools: 0,
-            pools_of_aws: 0,
+            pools: BTreeMap::new(),
             costs_only: false,
             lowering: Duration::ZERO,
         }
@@ -174,9 +173,7 @@ impl Intake {
         match object {
             Object::Pod(pod) => cluster.add_pod(&pod),
             Object::NodePool(pool) => {
-                self.pools += 1;
-                self.pools_of_aws +=
-                    usize::from(pool.spec.template.spec.node_class_ref.group == joiner_api::names::AWS_GROUP);
+                self.pools.insert(pool.metadata.name.clone().unwrap_or_default(), PoolFacts::of(&pool));
                 cluster.add_nodepool(&pool)
             }
             Object::NodeClaim(claim) => cluster.add_nodeclaim(&claim),
@@ -209,13 +206,43 @@ impl Intake {
 
     /// Whether some pool was written for AWS.
     pub fn wants_aws(&self) -> bool {
-        self.pools_of_aws > 0
+        self.pools.values().any(PoolFacts::is_of_aws)
+    }
+
+    /// What the user should know about these pools with this catalogue.
+    pub fn catalogue_notes(&self, catalogue: &joiner_provider_kwok::Catalogue) -> Vec<String> {
+        let mut notes = Vec::new();
+        let knows = |key: &str| catalogue.well_known.iter().any(|known| known == key);
+        for (name, pool) in &self.pools {
+            for key in pool.provider_keys.iter().filter(|key| !knows(key)) {
+                notes.push(format!(
+                    "NodePool `{name}`: the instance types say nothing about `{key}`, so it is taken as met by all of them; \
+                     give a list that has it with --instance-types, or narrow by another label"
+                ));
+            }
+        }
+        let of_aws = knows(names::AWS_INSTANCE_FAMILY_LABEL);
+        let is_foreign = |pool: &PoolFacts| pool.is_of_aws() != of_aws;
+        let foreign: Vec<String> = self
+            .pools
+            .iter()
+            .filter(|(_, pool)| is_foreign(pool))
+            .map(|(name, pool)| format!("`{name}` ({})", pool.class_kind))
+            .collect();
+        // Pools that are all of one provider were put beside another catalogue on purpose.
+        if !foreign.is_empty() && foreign.len() < self.pools.len() {
+            notes.push(format!(
+                "one list of instance types serves all pools, and these are of another provider: {}; plan them apart",
+                foreign.join(", ")
+            ));
+        }
+        notes
     }
 
     /// What the user should know about the input; adds the default pool if there is none.
     pub fn finish_notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.notes);
-        if self.pools == 0 {
+        if self.pools.is_empty() {
             notes.push(
                 "the input has no NodePool: using a default one (linux, amd64, spot or on-demand, no limits)"
                     .to_owned(),
@@ -238,6 +265,33 @@ impl Intake {
         self.cluster.add_catalogue(None, catalogue.types, &catalogue.well_known);
         let lowered = self.cluster.finish();
         (lowered, self.lowering + start.elapsed())
+    }
+}
+
+/// What a pool tells about the catalogue it was written for.
+struct PoolFacts {
+    class_group: String,
+    class_kind: String,
+    /// Labels of providers that it has requirements on.
+    provider_keys: Vec<String>,
+}
+
+impl PoolFacts {
+    fn of(pool: &NodePool) -> Self {
+        let spec = &pool.spec.template.spec;
+        let keys: BTreeSet<&str> =
+            spec.requirements.iter().map(|requirement| requirement.stable_key()).collect();
+        let of_provider =
+            |key: &&str| AWS_WELL_KNOWN_LABELS.contains(key) || KWOK_WELL_KNOWN_LABELS.contains(key);
+        Self {
+            class_group: spec.node_class_ref.group.clone(),
+            class_kind: spec.node_class_ref.kind.clone(),
+            provider_keys: keys.into_iter().filter(of_provider).map(str::to_owned).collect(),
+        }
+    }
+
+    fn is_of_aws(&self) -> bool {
+        self.class_group == names::AWS_GROUP
     }
 }
 

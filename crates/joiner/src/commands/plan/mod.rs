@@ -5,6 +5,7 @@ mod document;
 mod explain;
 mod from;
 mod intake;
+mod story;
 mod table;
 
 pub use buffers::BufferDocument;
@@ -19,9 +20,10 @@ use joiner_core::decide::{self, Options};
 use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
 
-use crate::cli::{Catalog, MinValuesPolicy, Output, PlanArgs, ReservedCapacity};
+use self::story::StoryDocument;
+use crate::cli::{Catalog, Format, MinValuesPolicy, Output, PlanArgs, ReservedCapacity};
 use crate::report::InputError;
-use crate::{FINDINGS, FINE, Streams, load};
+use crate::{FINDINGS, FINE, Streams, load, show};
 
 /// Runs the command.
 pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
@@ -47,7 +49,7 @@ pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         }
         None => joiner_provider_kwok::Catalogue::hypothetical(),
     };
-    for note in &catalogue.notes {
+    for note in catalogue.notes.iter().chain(&intake.catalogue_notes(&catalogue)) {
         writeln!(streams.err, "note: {note}")?;
     }
     let (lowered, mut solve_time) = intake.lower(catalogue);
@@ -59,7 +61,11 @@ pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     if let Some(wanted) = &arguments.explain {
         let pod = find_pod(&snapshot, wanted)?;
         let story = decide::explain_pod(&snapshot, &options, pod);
-        explain::write(&snapshot, &story, streams)?;
+        match arguments.output {
+            Output::Table | Output::Wide => explain::write(&snapshot, &story, streams)?,
+            Output::Json => print(&StoryDocument::new(&snapshot, &story), Format::Json, streams)?,
+            Output::Yaml => print(&StoryDocument::new(&snapshot, &story), Format::Yaml, streams)?,
+        }
         return Ok(if story.spot.is_some() { FINE } else { FINDINGS });
     }
     let start = std::time::Instant::now();
@@ -73,6 +79,10 @@ pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     );
     write(arguments.output, &document, &snapshot, &plan, streams)?;
     Ok(if document.unschedulable.is_empty() { FINE } else { FINDINGS })
+}
+
+fn print(story: &StoryDocument, format: Format, streams: &mut Streams) -> anyhow::Result<()> {
+    Ok(streams.out.write_all(show::value(story, format)?.as_bytes())?)
 }
 
 fn write(

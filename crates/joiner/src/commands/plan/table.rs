@@ -60,27 +60,25 @@ fn verdict(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()
     let placed = totals.pods - totals.unschedulable;
     let (good, bad, dim) = (show::GREEN, show::RED, show::DIM);
     let refused_style = if totals.unschedulable > 0 { bad } else { dim };
-    write!(
-        streams.out,
-        "{good}+ {}{good:#}   {} placed   {refused_style}{} refused{refused_style:#}",
-        show::plural(totals.new_nodes, "node"),
-        show::plural(placed, "pod"),
-        totals.unschedulable,
-    )?;
     let bold = show::BOLD;
-    write!(
-        streams.out,
-        "   {bold}{}/h{bold:#} ({}/month)",
-        show::money(totals.price_per_hour),
-        show::money(totals.price_per_hour * HOURS_PER_MONTH),
-    )?;
+    let mut parts = vec![
+        format!("{good}+ {}{good:#}", show::plural(totals.new_nodes, "node")),
+        format!("{} placed", show::plural(placed, "pod")),
+        format!("{refused_style}{} refused{refused_style:#}", totals.unschedulable),
+        format!(
+            "{bold}{}/h{bold:#} ({}/month)",
+            show::money(totals.price_per_hour),
+            show::money(totals.price_per_hour * HOURS_PER_MONTH),
+        ),
+    ];
     if let Some(bound) = totals.lower_bound_per_hour.filter(|_| totals.new_nodes > 0) {
         let gap = if bound > 0.0 { (totals.price_per_hour / bound - 1.0) * 100.0 } else { 0.0 };
-        write!(streams.out, "   lower bound {}/h (gap {gap:.1} %)", show::money(bound))?;
+        parts.push(format!("lower bound {}/h (gap {gap:.1} %)", show::money(bound)));
     }
     let time = document.timing.solve_seconds;
     let time = if time < 1.0 { format!("{:.1} ms", time * 1e3) } else { format!("{time:.2} s") };
-    writeln!(streams.out, "   {dim}solved in {time}{dim:#}")?;
+    parts.push(format!("{dim}solved in {time}{dim:#}"));
+    writeln!(streams.out, "{}", show::flow(&parts, streams.width))?;
     savings(document, streams)
 }
 
@@ -94,24 +92,31 @@ fn savings(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()
         return Ok(());
     }
     let saved = price - totals.price_per_hour;
-    let theirs = format!("Karpenter's packing: {}, {}/h", show::plural(nodes, "node"), show::money(price));
+    let theirs = format!("  Karpenter's packing: {}, {}/h", show::plural(nodes, "node"), show::money(price));
     let good = show::GREEN;
     if saved > price * 1e-6 {
-        writeln!(
-            streams.out,
-            "  {theirs}   {good}saved {}/h ({}/month, {:.1} %){good:#}",
+        let ours = format!(
+            "{good}saved {}/h ({}/month, {:.1} %){good:#}",
             show::money(saved),
             show::money(saved * HOURS_PER_MONTH),
             saved / price * 100.0,
-        )?;
+        );
+        writeln!(streams.out, "{}", show::flow(&[theirs, ours], streams.width))?;
     } else {
-        writeln!(streams.out, "  {theirs}: nothing to save")?;
+        writeln!(streams.out, "{theirs}: nothing to save")?;
     }
-    if let Some(percent) = totals.preferences_would_cost_percent {
-        writeln!(
-            streams.out,
-            "  preferences given up: to keep them would cost {percent:.1} % more (see --preference-premium)"
-        )?;
+    if let Some(kept) = totals.preferences_price_per_hour {
+        let pods = show::plural(totals.preferences_given_up, "pod");
+        let more = totals
+            .preferences_would_cost_percent
+            .map(|percent| format!(" ({percent:.1} % more with the charge per node)"))
+            .unwrap_or_default();
+        let texts = [
+            format!("  preferences of {pods} given up"),
+            format!("to keep all would cost {}/h{more}", show::money(kept)),
+            "see --preference-premium".to_owned(),
+        ];
+        writeln!(streams.out, "{}", show::flow(&texts, streams.width))?;
     }
     Ok(())
 }
@@ -162,13 +167,39 @@ fn load(snapshot: &Snapshot, plan: &Plan, at: usize) -> (ResVec, ResVec) {
     (used, node.shown.allocatable.clone())
 }
 
+/// Columns that give way on a narrow terminal, one step after the other: bars first, then what matters least for the price.
+const GIVING_WAY: [&[usize]; 4] = [&[], &[7, 9], &[4, 7, 9], &[3, 4, 7, 8, 9]];
+
 fn nodes(groups: &BTreeMap<GroupKey, Group>, wide: bool, streams: &mut Streams) -> std::io::Result<()> {
+    // Who asks for more columns gets them all, bars excepted.
+    let steps = if wide { &GIVING_WAY[..2] } else { &GIVING_WAY[..] };
+    let mut table = Table::default();
+    for left_out in steps {
+        table = node_table(groups, wide, left_out, streams);
+        let whole = table.render(usize::MAX);
+        if whole.lines().all(|line| line.chars().count() <= streams.width) {
+            break;
+        }
+    }
+    write!(streams.out, "{}", table.render(streams.width))
+}
+
+fn node_table(
+    groups: &BTreeMap<GroupKey, Group>,
+    wide: bool,
+    left_out: &[usize],
+    streams: &Streams,
+) -> Table {
     let mut headings =
         vec!["NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "PODS", "CPU", "", "MEMORY", "", "$/H"];
     if wide {
         headings.extend(["$/H EACH", "OPTIONS", "NAMES"]);
     }
-    let mut table = Table::new(&headings).right(&[5, 6, 8, 10, 11, 12]);
+    let shown: Vec<usize> = (0..headings.len()).filter(|at| !left_out.contains(at)).collect();
+    let headings: Vec<&str> = shown.iter().map(|at| headings[*at]).collect();
+    let is_number = |at: &usize| [5, 6, 8, 10, 11, 12].contains(&shown[*at]);
+    let numbers: Vec<usize> = (0..shown.len()).filter(is_number).collect();
+    let mut table = Table::new(&headings).right(&numbers);
     for ((existing, pool, instance_type, zone, capacity), group) in groups {
         let count = group.names.len();
         let sign = if *existing { "=" } else { "+" };
@@ -195,9 +226,9 @@ fn nodes(groups: &BTreeMap<GroupKey, Group>, wide: bool, streams: &mut Streams) 
             let shown = group.names.iter().take(3).cloned().collect::<Vec<_>>().join(",");
             row.push(if count > 3 { format!("{shown},…") } else { shown });
         }
-        table = table.row(row);
+        table.push(shown.iter().map(|at| std::mem::take(&mut row[*at])).collect());
     }
-    write!(streams.out, "{}", table.render(streams.width))
+    table
 }
 
 /// Pods refused for the same reasons are shown together.

@@ -16,18 +16,8 @@ pub fn apply(arguments: &WhatIfArgs, before: &Catalogue) -> Result<(Catalogue, V
         let out = close(&mut catalogue, |_, capacity| capacity == Some(SPOT));
         done.push(format!("no spot: {out} offerings out"));
     }
-    for zone in &arguments.zone_out {
-        let zones: Vec<&str> = before.types.iter().flat_map(|of| of.zones()).collect();
-        if !zones.contains(&zone.as_str()) {
-            let mut known = zones.clone();
-            known.sort_unstable();
-            known.dedup();
-            let remedy = match nearest(zone, known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("zones of the instance types: {}", known.join(", ")),
-            };
-            return Err(wrong("--zone-out", zone, "nothing is offered in this zone", remedy));
-        }
+    for written in &arguments.zone_out {
+        let zone = zone_meant(written, before)?;
         let out = close(&mut catalogue, |of, _| of == Some(zone));
         done.push(format!("zone {zone} out: {out} offerings out"));
     }
@@ -35,6 +25,26 @@ pub fn apply(arguments: &WhatIfArgs, before: &Catalogue) -> Result<(Catalogue, V
         done.push(price(&mut catalogue, text)?);
     }
     Ok((catalogue, done))
+}
+
+/// The zone of a name, or the one zone that ends in `-NAME`.
+fn zone_meant<'c>(written: &str, catalogue: &'c Catalogue) -> Result<&'c str, InputError> {
+    let mut known: Vec<&str> = catalogue.types.iter().flat_map(|of| of.zones()).collect();
+    known.sort_unstable();
+    known.dedup();
+    if let Some(zone) = known.iter().find(|zone| **zone == written) {
+        return Ok(zone);
+    }
+    let is_end = |zone: &&&str| zone.strip_suffix(written).is_some_and(|start| start.ends_with('-'));
+    let ends: Vec<&&str> = known.iter().filter(is_end).collect();
+    if let ([zone], false) = (ends.as_slice(), written.is_empty()) {
+        return Ok(zone);
+    }
+    let remedy = match nearest(written, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("zones of the instance types: {}", known.join(", ")),
+    };
+    Err(wrong("--zone-out", written, "nothing is offered in this zone", remedy))
 }
 
 /// Makes offerings unavailable; how many were available before.

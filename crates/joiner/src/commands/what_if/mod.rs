@@ -137,8 +137,9 @@ fn side(
     streams: &mut Streams,
 ) -> anyhow::Result<Side> {
     let mut notes = intake.finish_notes();
-    let (lowered, _) = intake.lower(catalogue.clone());
     notes.extend(catalogue.notes.iter().cloned());
+    notes.extend(intake.catalogue_notes(catalogue));
+    let (lowered, _) = intake.lower(catalogue.clone());
     notes.extend(lowered.notes);
     for note in notes {
         if noted.insert(note.clone()) {

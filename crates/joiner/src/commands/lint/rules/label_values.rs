@@ -22,7 +22,7 @@ const CHECKED_WHEN_EXCLUDED: [&str; 4] = [ARCH_LABEL, CAPACITY_TYPE_LABEL, OS_LA
 pub fn unknown(subject: &Subject) -> Vec<Hit> {
     let mut hits = Vec::new();
     let shelf = &subject.shelf;
-    for pool in &subject.pools {
+    for pool in subject.pools.iter().filter(|pool| !pool.is_foreign) {
         for clause in pool.all_clauses() {
             // A requirement that leaves nothing at all is told once, as the pool's fault.
             let fatal = is_empty(&pool.offers) && is_empty(&shelf.leaves(clause.key, &clause.requirement));
@@ -84,7 +84,7 @@ fn is_map_entry(path: &str) -> bool {
 /// Labels of a provider that the catalogue does not speak of.
 pub fn not_judged(subject: &Subject) -> Vec<Hit> {
     let mut hits = Vec::new();
-    for pool in &subject.pools {
+    for pool in subject.pools.iter().filter(|pool| !pool.is_foreign) {
         for clause in &pool.clauses {
             let key = subject.shelf.names.key_text(clause.key);
             let of_provider = KWOK_WELL_KNOWN_LABELS.contains(&key) || AWS_WELL_KNOWN_LABELS.contains(&key);

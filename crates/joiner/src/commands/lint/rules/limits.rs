@@ -25,8 +25,8 @@ fn path(resource: &str) -> String {
 /// Limits under which not even the smallest type fits.
 pub fn too_small(subject: &Subject) -> Vec<Hit> {
     let mut hits = Vec::new();
-    for pool in subject.pools.iter().filter(|pool| !is_empty(&pool.offers)) {
-        let types = subject.shelf.types_in(&pool.offers);
+    for pool in subject.pools.iter().filter(|pool| !is_empty(&pool.judged)) {
+        let types = subject.shelf.types_in(&pool.judged);
         let before = hits.len();
         for (resource, limit) in limits(pool) {
             hits.extend(too_small_alone(pool, resource, limit, &types));
@@ -92,8 +92,8 @@ fn too_small_alone(pool: &PoolView, resource: &str, limit: Quantity, types: &[&I
 /// Limits on resources that no type of the pool has.
 pub fn without_effect(subject: &Subject) -> Vec<Hit> {
     let mut hits = Vec::new();
-    for pool in subject.pools.iter().filter(|pool| !is_empty(&pool.offers)) {
-        let types = subject.shelf.types_in(&pool.offers);
+    for pool in subject.pools.iter().filter(|pool| !is_empty(&pool.judged)) {
+        let types = subject.shelf.types_in(&pool.judged);
         for (resource, _) in limits(pool) {
             let overlaid = subject.overlays.iter().any(|overlay| {
                 overlay.overlay.spec.capacity.iter().flatten().any(|(name, _)| name == resource)

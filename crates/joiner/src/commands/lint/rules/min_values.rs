@@ -7,7 +7,7 @@ use crate::commands::lint::subject::Subject;
 /// `minValues` above the number of values the pool's types have.
 pub fn unreachable(subject: &Subject) -> Vec<Hit> {
     let mut hits = Vec::new();
-    for pool in subject.pools.iter().filter(|pool| !is_empty(&pool.offers)) {
+    for pool in subject.pools.iter().filter(|pool| !is_empty(&pool.judged)) {
         for (clause, written) in pool.clauses.iter().zip(&pool.pool.spec.template.spec.requirements) {
             let Some(wanted) = written.min_values else { continue };
             // A provider's label of which the catalogue does not speak can't be counted; another one that no type has is never met.
@@ -15,7 +15,11 @@ pub fn unreachable(subject: &Subject) -> Vec<Hit> {
                 continue;
             }
             let Some(allowed) = pool.template.get(&clause.key) else { continue };
-            let there = subject.shelf.count_values(clause.key, allowed, &pool.offers);
+            // Told as the pool's fault.
+            if is_empty(&pool.offers) && is_empty(&subject.shelf.leaves(clause.key, allowed)) {
+                continue;
+            }
+            let there = subject.shelf.count_values(clause.key, allowed, &pool.judged);
             if i64::try_from(there).unwrap_or(i64::MAX) < wanted {
                 hits.push(Hit::new(
                     pool.object,

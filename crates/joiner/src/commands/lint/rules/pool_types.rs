@@ -15,8 +15,8 @@ const SHOWN: usize = 8;
 /// Pools that match no instance type.
 pub fn matches_none(subject: &Subject) -> Vec<Hit> {
     let shelf = &subject.shelf;
-    let empty =
-        subject.pools.iter().filter(|pool| is_empty(&pool.offers) && contradiction(pool, shelf).is_none());
+    let judged = subject.pools.iter().filter(|pool| !pool.is_foreign);
+    let empty = judged.filter(|pool| is_empty(&pool.offers) && contradiction(pool, shelf).is_none());
     empty.filter_map(|pool| culprit(pool, shelf)).collect()
 }
 
