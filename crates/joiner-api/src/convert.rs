@@ -137,6 +137,7 @@ pub fn to_v1(value: Value, options: &Options) -> Result<Converted, Error> {
             let mut value = value;
             let mut notes = Vec::new();
             old_names::rename(&mut value, "", &mut notes);
+            v1::rewrite_paper_selectors(&mut value, "", false, &mut notes);
             Ok(Converted { objects: vec![value], notes })
         }
         _ => Ok(Converted { objects: vec![value], notes: Vec::new() }),

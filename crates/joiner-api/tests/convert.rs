@@ -810,6 +810,56 @@ fn malformed_fields_are_named() {
 }
 
 #[test]
+fn a_pool_does_not_ask_for_its_own_name() {
+    let converted = to_v1(
+        provisioner(json!({
+            "labels": { "karpenter.sh/provisioner-name": "default", "team": "web" },
+            "requirements": [
+                { "key": "team", "operator": "Exists" },
+                { "key": "karpenter.sh/provisioner-name", "operator": "Exists" },
+            ],
+        })),
+        &skipping(),
+    )
+    .unwrap();
+    let template = &converted.objects[0]["spec"]["template"];
+    assert_eq!(template["spec"]["requirements"], json!([{ "key": "team", "operator": "Exists" }]));
+    assert_eq!(template["metadata"]["labels"], json!({ "team": "web" }));
+    let told: Vec<_> = converted.notes.iter().filter(|note| note.message.starts_with("dropped: ")).collect();
+    assert_eq!(told.len(), 2, "{:?}", converted.notes);
+    assert_eq!(told[0].path, "spec.requirements[1].key");
+    let loaded: NodePool = serde_json::from_value(converted.objects[0].clone()).unwrap();
+    assert_eq!(validation::validate_nodepool(&loaded), []);
+}
+
+#[test]
+fn labels_on_paper_are_replaced_where_pods_choose_nodes() {
+    let expression = |key: &str| json!({ "matchExpressions": [{ "key": key, "operator": "Exists" }] });
+    let deployment = |selector: Value, key: &str| {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web" },
+            "spec": { "template": { "spec": {
+                "nodeSelector": selector,
+                "affinity": { "nodeAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [{ "weight": 1, "preference": expression(key) }],
+                } },
+                "tolerations": [{ "key": "karpenter.sh/instance-memory", "operator": "Exists" }],
+            } } },
+        })
+    };
+    let options = Options { rename_on_workloads: true, ..Options::default() };
+    let paper =
+        deployment(json!({ "karpenter.kwok.sh/instance-type": "c-2x" }), "karpenter.sh/instance-memory");
+    let converted = to_v1(paper, &options).unwrap();
+    let real = deployment(
+        json!({ "node.kubernetes.io/instance-type": "c-2x" }),
+        "karpenter.kwok.sh/instance-memory",
+    );
+    assert_eq!(converted.objects, [real]);
+    assert_eq!(converted.notes.len(), 2, "{:?}", converted.notes);
+}
+
+#[test]
 fn old_names_on_workloads_only_when_asked() {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web" },

@@ -228,9 +228,10 @@ fn requirement_operators_and_values() {
     ] {
         refuses(requirement(operator, values), at, part);
     }
-    // A negative number is no label value either.
-    let both = validation::validate_nodepool(&requirement("Gt", json!(["-1"])));
-    assert_eq!(paths(&both), ["spec.template.spec.requirements[0].values"; 2]);
+    // A negative number is no label value either, but that is not the point.
+    let problems = validation::validate_nodepool(&requirement("Gt", json!(["-1"])));
+    assert_eq!(paths(&problems), ["spec.template.spec.requirements[0].values"]);
+    assert!(problems[0].to_string().contains("a whole number not below 0"), "{}", problems[0]);
     for operator in ["in", "Equals", ""] {
         refuses(
             requirement(operator, json!(["a"])),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Fault, name_of, quantities, words};
+use crate::{Fault, name_of, quantities, unknown, words};
 
 /// Reads a value as a kind; `lost` gets the first field the kind does not have.
 pub fn typed<T: DeserializeOwned + Serialize>(
@@ -22,16 +22,10 @@ pub fn typed<T: DeserializeOwned + Serialize>(
         T::deserialize(value.as_ref()).map_err(|error| wrong_type::<T>(&value, &error.to_string()))?;
     if let Some(lost) = lost
         && let Ok(back) = serde_json::to_value(&object)
-        && let Some(path) = first_lost(&value, &back, String::new())
     {
-        *lost = Some(Fault {
-            object: name_of(&value),
-            value: value_at(&value, &path),
-            path,
-            message: "there is no such field".to_owned(),
-            remedy: "correct its name or place".to_owned(),
-            ..Fault::default()
-        });
+        let write_back =
+            |trial: &Value| T::deserialize(trial).ok().and_then(|object| serde_json::to_value(&object).ok());
+        *lost = unknown::first_unknown(&value, &back, &write_back);
     }
     Ok(Box::new(object))
 }
@@ -69,38 +63,7 @@ fn hash_fields(value: &Value, hasher: &mut impl Hasher) {
     }
 }
 
-/// The first field of `given` that is gone from `kept`.
-fn first_lost(given: &Value, kept: &Value, path: String) -> Option<String> {
-    match (given, kept) {
-        (Value::Object(given), Value::Object(kept)) => given.iter().find_map(|(key, inner)| {
-            let here = join(&path, key);
-            match kept.get(key) {
-                Some(other) => first_lost(inner, other, here),
-                None if path.is_empty() && (key == "apiVersion" || key == "kind") => None,
-                None if is_nothing(inner) => None,
-                None => Some(here),
-            }
-        }),
-        (Value::Array(given), Value::Array(kept)) => given
-            .iter()
-            .zip(kept)
-            .enumerate()
-            .find_map(|(at, (inner, other))| first_lost(inner, other, format!("{path}[{at}]"))),
-        _ => None,
-    }
-}
-
-/// Absent and empty are one and the same to the writer.
-fn is_nothing(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Object(map) => map.values().all(is_nothing),
-        Value::Array(items) => items.is_empty(),
-        _ => false,
-    }
-}
-
-fn join(path: &str, key: &str) -> String {
+pub fn join(path: &str, key: &str) -> String {
     format!("{path}{}", step_to(key, path.is_empty()))
 }
 
@@ -133,12 +96,13 @@ fn wrong_type<T: DeserializeOwned>(value: &Value, error: &str) -> Fault {
     }
     let mut path = String::new();
     path_of(value, &mut low, &mut path);
+    let given = value_at(value, &path);
     Fault {
         object: name_of(value),
-        value: value_at(value, &path),
+        remedy: words::way_out(error, given.as_deref().unwrap_or_default()),
+        value: given,
         path,
         message: words::plainly(error),
-        remedy: "write a value of the type Kubernetes documents for this field".to_owned(),
         ..Fault::default()
     }
 }

@@ -21,6 +21,21 @@ pub fn plainly(error: &str) -> String {
     }
 }
 
+/// What to do about a reader's complaint.
+pub fn way_out(error: &str, given: &str) -> String {
+    let wants_text = error.ends_with(", expected a string");
+    if wants_text && error.starts_with("invalid type: boolean") {
+        return format!(
+            "put it in quotes, as in `\"{given}\"`: without them YAML reads true, yes, on, y and the like as no text"
+        );
+    }
+    let number = ["invalid type: integer", "invalid type: floating point"];
+    if wants_text && number.iter().any(|start| error.starts_with(start)) {
+        return format!("put it in quotes, as in `\"{given}\"`");
+    }
+    "write a value of the type Kubernetes documents for this field".to_owned()
+}
+
 fn of_type(expected: &str) -> String {
     let known = match expected {
         "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
@@ -65,6 +80,12 @@ mod tests {
         ] {
             assert_eq!(plainly(error), told);
         }
+        assert!(way_out("invalid type: boolean `true`, expected a string", "true").contains("quotes"));
+        assert_eq!(
+            way_out("invalid type: integer `8`, expected a string", "8"),
+            "put it in quotes, as in `\"8\"`"
+        );
+        assert!(!way_out("invalid type: map, expected a string", "{}").contains("quotes"));
         assert_eq!(missing_field("missing field `a`"), Some("a"));
         assert_eq!(missing_field("invalid type: string \"missing field `a`\""), None);
     }

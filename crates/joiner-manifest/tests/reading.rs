@@ -356,6 +356,117 @@ fn an_unknown_field_is_found_wherever_it_is() {
 }
 
 #[test]
+fn an_unknown_field_is_found_even_if_it_is_empty() {
+    let pod =
+        |body: Value| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": body});
+    let pool = |template: Value, more: Value| {
+        let mut spec = json!({"template": {"spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "c"}}}});
+        spec["template"]["spec"].as_object_mut().unwrap().extend(template.as_object().unwrap().clone());
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": spec})
+    };
+    let mut at_the_top = pod(json!({"containers": []}));
+    at_the_top["specc"] = json!({});
+    for (value, path, near) in [
+        (
+            pod(json!({"containers": [{"name": "c", "resource": {}}]})),
+            "spec.containers[0].resource",
+            "resources",
+        ),
+        (
+            pod(json!({"containers": [], "affinity": {"nodeAffinty": {}}})),
+            "spec.affinity.nodeAffinty",
+            "nodeAffinity",
+        ),
+        (
+            pod(json!({"containers": [], "affinity": {"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [], "nodeSelectorTerm": []}}}})),
+            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerm",
+            "",
+        ),
+        (pod(json!({"containers": [], "node_selector": null})), "spec.node_selector", "nodeSelector"),
+        (at_the_top, "specc", ""),
+        (pool(json!({"kubelet": {}}), json!({})), "spec.template.spec.kubelet", ""),
+        (pool(json!({}), json!({"disruption": {"budget": []}})), "spec.disruption.budget", "budgets"),
+        (pool(json!({}), json!({"limit": {}})), "spec.limit", "limits"),
+    ] {
+        let fault = read(&value, true).expect("readable").unknown.expect(path);
+        assert_eq!(fault.path, path);
+        let remedy = match near {
+            "" => "correct its name or place".to_owned(),
+            near => format!("correct its name (is `{near}` meant?) or place"),
+        };
+        assert_eq!(fault.remedy, remedy, "{path}");
+    }
+}
+
+#[test]
+fn empty_fields_that_are_known_are_fine() {
+    let pod = json!({
+        "metadata": {"creationTimestamp": null, "labels": {}, "annotations": null, "ownerReferences": []},
+        "spec": {
+            "containers": [{"name": "c", "resources": {}, "env": [], "ports": null, "securityContext": {}, "lifecycle": {}}],
+            "securityContext": {}, "affinity": {}, "nodeSelector": null, "tolerations": [],
+            "volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": null}],
+            "terminationGracePeriodSeconds": null, "hostNetwork": null,
+        },
+        "status": {},
+    });
+    let with = |api_version: &str, kind: &str, mut value: Value| {
+        value["apiVersion"] = api_version.into();
+        value["kind"] = kind.into();
+        value["metadata"]["name"] = "a".into();
+        value
+    };
+    let mut template = pod.clone();
+    template.as_object_mut().unwrap().remove("status");
+    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "c"});
+    for value in [
+        with("v1", "Pod", pod),
+        with(
+            "apps/v1",
+            "Deployment",
+            json!({"metadata": {"creationTimestamp": null}, "status": {}, "spec": {
+                "selector": {}, "template": template, "strategy": {}, "replicas": null, "paused": null}}),
+        ),
+        with(
+            "v1",
+            "Node",
+            json!({"metadata": {}, "spec": {}, "status": {"daemonEndpoints": {"kubeletEndpoint": null}, "nodeInfo": null}}),
+        ),
+        with("v1", "Namespace", json!({"metadata": {}, "spec": {}, "status": {}})),
+        with(
+            "v1",
+            "Service",
+            json!({"metadata": {}, "spec": {"selector": null}, "status": {"loadBalancer": {}}}),
+        ),
+        with(
+            "karpenter.sh/v1",
+            "NodePool",
+            json!({"metadata": {"creationTimestamp": null}, "status": {}, "spec": {
+                "weight": null, "limits": {}, "disruption": {"budgets": null}, "replicas": null,
+                "template": {"metadata": {"labels": {}, "annotations": null}, "spec": {
+                    "requirements": [], "taints": [], "startupTaints": null, "expireAfter": null,
+                    "terminationGracePeriod": null, "nodeClassRef": class}}}}),
+        ),
+        with(
+            "karpenter.sh/v1",
+            "NodeClaim",
+            json!({"metadata": {}, "status": {"conditions": [], "capacity": {}}, "spec": {
+                "requirements": [], "resources": {}, "taints": null, "nodeClassRef": class}}),
+        ),
+        with(
+            "karpenter.kwok.sh/v1alpha1",
+            "KWOKNodeClass",
+            json!({"metadata": {}, "spec": {}, "status": {}}),
+        ),
+    ] {
+        let read = read(&value, true).unwrap_or_else(|fault| panic!("{fault:?}"));
+        assert_eq!(read.unknown, None);
+    }
+}
+
+#[test]
 fn a_wrong_type_is_found_where_it_is() {
     let wrong = [json!([[[true]]]), json!(true), json!({"zzz": {"zzz": [true]}}), json!(7.5)];
     let (mut spoilt, mut refused) = (0, 0);

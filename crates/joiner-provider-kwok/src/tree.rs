@@ -42,6 +42,9 @@ pub(crate) fn parse<'t>(
             .get(file_name.len().wrapping_sub(extension.len())..)
             .is_some_and(|end| end.eq_ignore_ascii_case(extension))
     };
+    if text.trim().is_empty() {
+        return Err("there is nothing in it".to_owned());
+    }
     if ends_with(".json") {
         return parse_json(text, each_item);
     }

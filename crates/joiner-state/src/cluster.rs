@@ -95,6 +95,10 @@ pub(crate) struct CatalogueInput {
 pub struct Cluster {
     pub(crate) options: Options,
     pub(crate) notes: Vec<String>,
+    /// Pods that wait for a scheduling gate to open.
+    pub(crate) gated: BTreeSet<String>,
+    /// Jobs that are suspended.
+    pub(crate) suspended: BTreeSet<String>,
     scratch: Vec<u8>,
     pub(crate) spec_bytes: ByteTable,
     pub(crate) specs: Vec<Digest>,
@@ -136,6 +140,8 @@ impl Cluster {
         Self {
             options,
             notes: Vec::new(),
+            gated: BTreeSet::new(),
+            suspended: BTreeSet::new(),
             scratch: Vec::with_capacity(1024),
             spec_bytes: ByteTable::default(),
             specs: Vec::new(),
@@ -231,9 +237,16 @@ impl Cluster {
         self.scratch.push(b'/');
         self.scratch.extend_from_slice(name.as_bytes());
         let (row, new) = self.pod_names.intern(&self.scratch);
+        let waits = record.standing == Standing::Ignored && is_gated(pod, spec);
+        if waits {
+            self.gated.insert(format!("{namespace}/{name}"));
+        }
         if new {
             self.pods.push(record);
         } else {
+            if !waits && !self.gated.is_empty() {
+                self.gated.remove(&format!("{namespace}/{name}"));
+            }
             self.pods[row as usize] = record;
             self.note_duplicate("Pod", &format!("{namespace}/{name}"));
         }
@@ -415,12 +428,8 @@ impl Cluster {
         claims: &[PersistentVolumeClaim],
     ) -> Result<(u32, u32, u32), Finding> {
         let Some(spec) = &template.spec else {
-            return Err(Finding::new(
-                "spec",
-                "",
-                "the template has no spec",
-                "describe the pod's containers",
-            ));
+            // The callers' prefix is where the spec would stand.
+            return Err(Finding::new("", "", "the template has no spec", "describe the pod's containers"));
         };
         let (spec, claims) = self.intern_spec(namespace, spec, None, claims)?;
         let labels = self.intern_labels(template.metadata.as_ref().and_then(|m| m.labels.as_ref()));
@@ -468,11 +477,21 @@ fn standing(pod: &Pod, spec: &PodSpec, bound: bool, owner_kind: &str) -> Standin
         (true, false, _) => Standing::Bound,
         (true, true, _) => Standing::Leaving,
         (false, true, _) | (false, _, "DaemonSet" | "Node") => Standing::Ignored,
-        (false, false, _) if spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()) => {
-            Standing::Ignored
-        }
+        (false, false, _) if has_gates(spec) => Standing::Ignored,
         (false, false, _) => Standing::Pending,
     }
+}
+
+fn has_gates(spec: &PodSpec) -> bool {
+    spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty())
+}
+
+/// Whether a pod that is ignored would be placed but for its gates.
+fn is_gated(pod: &Pod, spec: &PodSpec) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    has_gates(spec)
+        && pod.metadata.deletion_timestamp.is_none()
+        && !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// The namespace of an object; files often leave it out.

@@ -77,6 +77,8 @@ pub(crate) struct Digest {
     pub priority: Option<i32>,
     pub priority_class: Option<Box<str>>,
     pub resource_claims: bool,
+    /// Keys by which the spec chooses nodes and that no node carries, as written: places in [`names::PAPER_ALIASES`].
+    pub paper_keys: Vec<usize>,
 }
 
 /// A claim a pod names.
@@ -101,6 +103,28 @@ pub(crate) fn stable_key(key: &str) -> &str {
     names::paper_alias(key).unwrap_or(key)
 }
 
+fn paper_keys(spec: &PodSpec) -> Vec<usize> {
+    let node = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = node
+        .and_then(|n| n.required_during_scheduling_ignored_during_execution.as_ref())
+        .into_iter()
+        .flat_map(|required| &required.node_selector_terms);
+    let preferred = node
+        .and_then(|n| n.preferred_during_scheduling_ignored_during_execution.as_ref())
+        .into_iter()
+        .flatten()
+        .map(|preferred| &preferred.preference);
+    let expressions = required.chain(preferred).flat_map(|term| term.match_expressions.iter().flatten());
+    let selected = spec.node_selector.iter().flat_map(|selector| selector.keys());
+    let mut out: Vec<usize> = selected
+        .chain(expressions.map(|expression| &expression.key))
+        .filter_map(|key| names::PAPER_ALIASES.iter().position(|(paper, _)| paper == key))
+        .collect();
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
 impl Digest {
     /// Reads a spec.
     pub(crate) fn new(namespace: &str, spec: &PodSpec, status: Option<&PodStatus>) -> Result<Self, Finding> {
@@ -116,6 +140,7 @@ impl Digest {
             .collect();
         preferred.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
         Ok(Self {
+            paper_keys: paper_keys(spec),
             namespace: namespace.into(),
             requests: requests::requests(spec, status, Limits::CopiedIntoRequests)?,
             tolerations: tolerations(spec)?,

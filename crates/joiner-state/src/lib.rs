@@ -48,6 +48,7 @@ pub mod parts;
 mod pods;
 mod pools;
 mod problem;
+mod remarks;
 pub mod requests;
 mod selector;
 mod static_pools;

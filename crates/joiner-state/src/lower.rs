@@ -82,6 +82,8 @@ impl Cluster {
         self.expand_workloads();
         let virtual_rows = self.make_virtual_pods(&buffers);
         let pods = std::mem::take(&mut self.pods);
+        self.note_idle();
+        self.note_paper_keys(&pods);
         let notes = std::mem::take(&mut self.notes);
         let mut lowering = Lowering::new(&self, notes);
         lowering.declare_well_known();

@@ -273,11 +273,16 @@ impl<'c> Lowering<'c> {
         }
         if let Some((first, _)) = homeless.first_key_value() {
             let count: usize = homeless.values().sum();
-            self.notes.push(format!(
-                "{count} pods are bound to {} nodes that are not known, e.g. `{}`; they are not counted",
-                homeless.len(),
-                cluster.node_names.text(*first)
-            ));
+            let node = cluster.node_names.text(*first);
+            self.notes.push(match (count, homeless.len()) {
+                (1, _) => format!("a pod is bound to node `{node}`, which is not known; it is not counted"),
+                (_, 1) => {
+                    format!("{count} pods are bound to node `{node}`, which is not known; they are not counted")
+                }
+                (_, nodes) => format!(
+                    "{count} pods are bound to {nodes} nodes that are not known, e.g. `{node}`; they are not counted"
+                ),
+            });
         }
     }
 

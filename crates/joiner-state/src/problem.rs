@@ -66,7 +66,11 @@ impl Finding {
     pub(crate) fn on(self, kind: &str, name: &str, prefix: &str) -> Problem {
         // A pod's status stands beside its spec, not below.
         let is_whole = prefix.is_empty() || self.path.starts_with("status.");
-        let path = if is_whole { self.path } else { format!("{prefix}.{}", self.path) };
+        let path = match self.path.as_str() {
+            "" => prefix.to_owned(),
+            _ if is_whole => self.path,
+            path => format!("{prefix}.{path}"),
+        };
         Problem {
             object: format!("{kind} {name}").trim_end().to_owned(),
             path,

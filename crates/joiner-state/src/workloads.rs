@@ -82,7 +82,7 @@ impl Cluster {
         self.add_workload("StatefulSet", &set.metadata, count, &spec.template, claims)
     }
 
-    /// Takes a Job in.
+    /// Takes a Job in. A suspended one brings no pods.
     pub fn add_job(&mut self, job: &Job) -> Result<(), Problem> {
         let Some(spec) = &job.spec else {
             return Err(without_spec("Job", &namespaced_name("Job", &job.metadata)?));
@@ -97,8 +97,15 @@ impl Cluster {
         });
         let succeeded = status.and_then(|status| status.succeeded).unwrap_or(0);
         let (field, mut wanted) = pods_at_once(spec, succeeded);
-        if finished || spec.suspend == Some(true) {
+        let suspended = !finished && spec.suspend == Some(true);
+        if finished || suspended {
             wanted = 0;
+        }
+        let name = namespaced_name("Job", &job.metadata)?;
+        if suspended && job.metadata.deletion_timestamp.is_none() {
+            self.suspended.insert(name);
+        } else {
+            self.suspended.remove(&name);
         }
         let count = Count { within: "spec", field, wanted, first: 0 };
         self.add_workload("Job", &job.metadata, count, &spec.template, &[])

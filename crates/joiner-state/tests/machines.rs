@@ -344,10 +344,7 @@ fn bound_pods_take_room_and_are_seen() {
     assert_eq!(seen, [(String::new(), 1), ("app In [lonely]".to_owned(), 1)]);
     assert_eq!(snapshot.bound_anti_affinity.len(), 1);
     assert_eq!(snapshot.bound_anti_affinity[0].0, class(snapshot, "default/new").anti_affinity[0]);
-    assert_eq!(
-        lowered.notes,
-        ["1 pods are bound to 1 nodes that are not known, e.g. `gone`; they are not counted"]
-    );
+    assert_eq!(lowered.notes, ["a pod is bound to node `gone`, which is not known; it is not counted"]);
     let daemons: Vec<(&str, usize)> = snapshot.daemons.iter().map(|d| (&*d.name, d.asks.len())).collect();
     assert_eq!(daemons, [("kube-system/any", 2), ("kube-system/logs", 1)]);
     assert_eq!(snapshot.daemons[0].requests[names::CPU], 250);

@@ -581,6 +581,18 @@ fn arguments_that_do_not_fit_the_input() {
          NAME-0, NAME-1, …, and only pending pods can be explained"
     );
     assert_eq!(
+        shown(&["--explain", "nope"]),
+        "error: `--explain` is `nope`: there is no such pending pod in the input; pods of workloads are named \
+         NAME-0, NAME-1, …, and only pending pods can be explained"
+    );
+    assert_eq!(
+        shown(&["--cost-model", "no/such/costs.yaml"]),
+        "error: no/such/costs.yaml: no such file; check the path after --cost-model"
+    );
+    let nothing = folder.write("nothing.json", "\n").display().to_string();
+    let told = shown(&["--instance-types", &nothing]);
+    assert!(told.starts_with("error: FOLDER/nothing.json: there is nothing in it; "), "{told}");
+    assert_eq!(
         shown(&["--instance-types", "no/such/types.json"]),
         "error: no/such/types.json: no such file; check the path after --instance-types"
     );

@@ -147,6 +147,14 @@ fn a_change_that_costs_a_place_is_a_finding() {
 }
 
 #[test]
+fn kinds_may_carry_their_group() {
+    for kind in ["deployments.apps", "deployment.apps", "deployments.v1.apps", "Deployments"] {
+        let run = what_if(&format!("--scale {kind}/web=20"));
+        assert_eq!(run.out, what_if("--scale deploy/web=20").out, "{}", run.shown());
+    }
+}
+
+#[test]
 fn what_cannot_be_done_is_named() {
     let lines = [
         "",
@@ -171,6 +179,10 @@ fn what_cannot_be_done_is_named() {
         "--zone-out test-zone-x",
         "--price cheap",
         "--price -1",
+        "--scale deployments.batch/web=3",
+        "--no-spot --seed -1",
+        "--no-spot --effort -1",
+        "--no-spot --node-charge -1",
         "--price c-16x-amd64-linx=2",
         "--price =2",
         "--change no-such.yaml",

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Converted, Note};
+use super::{Converted, Note, join};
 use crate::names;
 use crate::nodepool::ConsolidationPolicy;
 
@@ -34,10 +34,46 @@ pub(super) fn rewrite_paper_keys(requirements: &mut [Value], path: &str, notes: 
     for (index, requirement) in requirements.iter_mut().enumerate() {
         let Some(key) = requirement.get_mut("key") else { continue };
         let Some(real) = key.as_str().and_then(names::paper_alias) else { continue };
-        notes.push(Note {
-            path: format!("{path}[{index}].key"),
-            message: format!("no node carries {}, read as `{real}`", key.to_string().replace('"', "`")),
-        });
+        notes.push(paper_note(format!("{path}[{index}].key"), key.as_str().unwrap_or_default(), real));
         *key = real.into();
     }
+}
+
+/// The same in pods and their templates, wherever they choose nodes: `nodeSelector` and node affinity.
+pub(super) fn rewrite_paper_selectors(value: &mut Value, path: &str, of_nodes: bool, notes: &mut Vec<Note>) {
+    match value {
+        Value::Array(list) => {
+            for (index, item) in list.iter_mut().enumerate() {
+                rewrite_paper_selectors(item, &format!("{path}[{index}]"), of_nodes, notes);
+            }
+        }
+        Value::Object(map) => {
+            if of_nodes
+                && let Some(key) = map.get_mut("key")
+                && let Some(real) = key.as_str().and_then(names::paper_alias)
+            {
+                notes.push(paper_note(join(path, "key"), key.as_str().unwrap_or_default(), real));
+                *key = real.into();
+            }
+            for (field, inner) in map.iter_mut() {
+                let path = join(path, field);
+                if field == "nodeSelector"
+                    && let Some(selector) = inner.as_object_mut()
+                {
+                    for (paper, real) in names::PAPER_ALIASES {
+                        if let Some(value) = selector.remove(paper) {
+                            notes.push(paper_note(path.clone(), paper, real));
+                            selector.entry(real).or_insert(value);
+                        }
+                    }
+                }
+                rewrite_paper_selectors(inner, &path, of_nodes || field == "nodeAffinity", notes);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn paper_note(path: String, paper: &str, real: &str) -> Note {
+    Note { path, message: format!("no node carries `{paper}`, read as `{real}`") }
 }

@@ -24,6 +24,7 @@ pub(super) fn provisioner(mut source: Source, options: &Options) -> Result<Conve
     }
     let mut template_spec = Map::new();
     let mut requirements = requirements_and_taints(&mut source, &mut old, &mut template_spec)?;
+    drop_own_name(&mut source, &mut requirements, metadata.get_mut("labels"));
     let (reference, class) = node_class(&mut source, &mut old, options)?;
     if reference.kind.group == names::AWS_GROUP && !options.skip_aws_defaults {
         add_aws_defaults(&mut source, &mut requirements, metadata.get("labels"));
@@ -100,6 +101,34 @@ fn requirements_and_taints(
         old_names::rename(requirement, &format!("spec.requirements[{index}]"), &mut source.notes);
     }
     Ok(requirements)
+}
+
+/// A pool may not ask for its own name: its nodes always carry it.
+fn drop_own_name(source: &mut Source, requirements: &mut Vec<Value>, labels: Option<&mut Value>) {
+    let mut dropped = Vec::new();
+    let mut index = 0;
+    requirements.retain(|requirement| {
+        let own = requirement.get("key").and_then(Value::as_str) == Some(names::NODEPOOL_LABEL);
+        if own {
+            dropped.push(format!("spec.requirements[{index}].key"));
+        }
+        index += 1;
+        !own
+    });
+    if labels.and_then(Value::as_object_mut).is_some_and(|map| map.remove(names::NODEPOOL_LABEL).is_some()) {
+        dropped.push("spec.labels".to_owned());
+    }
+    for path in dropped {
+        // That it has another name now is of no interest any more.
+        source.notes.retain(|note| note.path != path || !note.message.contains(names::NODEPOOL_LABEL));
+        source.note(
+            path,
+            format!(
+                "dropped: `{}` is not for pools to ask for; nodes always carry the name of their pool in it",
+                names::NODEPOOL_LABEL
+            ),
+        );
+    }
 }
 
 struct Reference {

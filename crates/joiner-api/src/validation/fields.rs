@@ -179,7 +179,9 @@ impl Problems {
     ) {
         self.requirement_key(&format!("{path}.key"), &requirement.key, owner, extra);
         let values_path = format!("{path}.values");
-        for value in &requirement.values {
+        // What a number must look like is told below.
+        let numeric = requirement.parsed_operator().is_some_and(Operator::is_numeric);
+        for value in requirement.values.iter().filter(|_| !numeric) {
             if let Some(fault) = syntax::label_value_fault(value) {
                 self.add(&values_path, value, fault, "change or remove the value");
             }

@@ -12,22 +12,22 @@ pub struct PackingArgs {
     pub packing: Packing,
     /// What a node costs beyond its price when plans are compared (agents, licences, care), in dollars per hour; by default what
     /// 0.4 CPUs cost where a CPU costs least, about $0.01 on AWS.
-    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars, allow_negative_numbers = true)]
     pub node_charge: Option<f64>,
     /// By how much a plan may be dearer to keep what pods only prefer; beyond that preferences are given up.
-    #[arg(long, value_name = "PERCENT", default_value = "3", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value = "3", value_parser = percent, allow_negative_numbers = true)]
     pub preference_premium: f64,
     /// The most instance types a new node lists, for a provider to choose from.
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = at_least_one, allow_negative_numbers = true)]
     pub max_instance_types: usize,
     /// By how much an instance type that a new node lists may be dearer than its cheapest.
-    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = percent, allow_negative_numbers = true)]
     pub type_premium: f64,
     /// How long to look for a cheaper plan, as a multiple of the usual work.
-    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor, allow_negative_numbers = true)]
     pub effort: f64,
     /// Seed of the search for a cheaper plan: equal input and seed give equal plans.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "SEED", default_value = "0", value_parser = seed, allow_negative_numbers = true)]
     pub seed: u64,
 }
 
@@ -77,6 +77,10 @@ fn percent(text: &str) -> Result<f64, String> {
 fn factor(text: &str) -> Result<f64, String> {
     let factor = number(text, "a factor, as in `2`")?;
     if factor > 1000.0 { Err("give a factor of at most 1000".to_owned()) } else { Ok(factor) }
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "give a whole number, zero or more".to_owned())
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

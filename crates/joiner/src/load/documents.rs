@@ -1,7 +1,7 @@
 //! Cutting a stream into documents.
 //!
 //! YAML is cut at `---` lines. JSON is read value by value, and a top-level list (`"kind": "List"`, as `kubectl get -o json`
-//! prints it) item by item. Either way one document is in memory at a time, and one document may not exceed
+//! prints it) item by item; what begins like JSON and is not (`{apiVersion: v1, …}`) is read as YAML. Either way one document is in memory at a time, and one document may not exceed
 //! [`DOCUMENT_BYTES_MAX`](super::DOCUMENT_BYTES_MAX).
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -72,7 +72,7 @@ pub fn cut(
     let reader = Cursor::new(blank).chain(reader);
     match first {
         Some(b'{' | b'[') => json(reader, source, name, each),
-        Some(_) => yaml(reader, source, name, each),
+        Some(_) => yaml(reader, source, name, Start::default(), each),
         None => Ok(()),
     }
 }
@@ -113,15 +113,31 @@ pub(super) fn too_large(name: &str, line: Option<usize>) -> InputError {
 
 // ---- YAML ----
 
-fn yaml(
+/// Where in a source a part of it begins.
+#[derive(Clone, Copy)]
+pub(super) struct Start {
+    /// First line, from 1.
+    pub line: usize,
+    /// How many documents came before.
+    pub item: usize,
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        Self { line: 1, item: 0 }
+    }
+}
+
+pub(super) fn yaml(
     mut reader: impl BufRead,
     source: usize,
     name: &str,
+    from: Start,
     each: &mut dyn FnMut(Document) -> Result<(), InputError>,
 ) -> Result<(), InputError> {
     let mut text = String::new();
     let mut line_bytes = Vec::new();
-    let (mut line, mut start, mut item) = (0usize, 1usize, 0usize);
+    let (mut line, mut start, mut item) = (from.line.saturating_sub(1), from.line, from.item);
     loop {
         line_bytes.clear();
         // A line without an end is cut off by the same limit as a document.
@@ -243,6 +259,32 @@ mod tests {
         let documents = cut(text).expect("well-formed");
         assert_eq!(documents.len(), 3);
         assert_eq!(documents[1].1, r#"{"kind":"Node"}"#);
+    }
+
+    #[test]
+    fn yaml_that_begins_like_json_is_yaml() {
+        let flow = "\n{apiVersion: v1,\n kind: Pod}\n---\na: 1\n";
+        let documents = cut(flow).expect("well-formed");
+        assert_eq!(
+            documents,
+            [(Some(1), "{apiVersion: v1,\n kind: Pod}".to_owned()), (Some(5), "a: 1".to_owned())]
+        );
+        assert_eq!(cut("[{a: 1}, {b: 2}]").expect("well-formed").len(), 1);
+        assert_eq!(cut("{\"a\": b}").expect("well-formed")[0].1, "{\"a\": b}");
+    }
+
+    #[test]
+    fn json_between_separators_is_cut() {
+        let documents = cut("{\"a\": 1}\n---\n{\"b\": 2}\n---\nc: 3\n").expect("well-formed");
+        assert_eq!(
+            documents,
+            [
+                (None, "{\"a\":1}".to_owned()),
+                (Some(3), "{\"b\": 2}".to_owned()),
+                (Some(5), "c: 3".to_owned())
+            ]
+        );
+        assert!(cut("{\"a\": 1}\n]").expect_err("broken").message.contains("not valid JSON"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::rc::Rc;
 
 use serde::Deserializer;
@@ -10,11 +10,13 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::error::Category;
 
-use super::documents::too_large;
+use super::documents::{Start, too_large, yaml};
+use super::yaml_value::parse_yaml;
 use super::{DOCUMENT_BYTES_MAX, Document};
 use crate::report::InputError;
 
-/// Reads JSON value by value, the items of a list one by one.
+/// Reads JSON value by value, the items of a list one by one. What turns out to be YAML is handed on to be read as that: a text whose
+/// first value only begins like JSON, and what follows a value behind a `---` line.
 pub(super) fn json(
     reader: impl Read,
     source: usize,
@@ -23,12 +25,53 @@ pub(super) fn json(
 ) -> Result<(), InputError> {
     let meter = Meter::default();
     let reader = BufReader::with_capacity(1 << 16, Metered { inner: reader, meter: meter.clone() });
-    let mut deserializer = serde_json::Deserializer::from_reader(reader);
+    let mut reader = Kept { inner: reader, meter: meter.clone(), start: Vec::new() };
+    let (start, error) = match values(&mut reader, &meter, source, name, each)? {
+        End::Reached => return Ok(()),
+        // Looking for the next value took the first byte out of the reader.
+        End::Separator(start) => {
+            let rest = Cursor::new(b"-").chain(reader.inner);
+            return yaml(rest, source, name, start, each);
+        }
+        End::NotJson(start, error) => (start, error),
+    };
+    let mut inside = reader.start.iter().filter(|byte| !byte.is_ascii_whitespace()).skip(1);
+    let looks_like_json = matches!(inside.next(), Some(b'"' | b'{' | b'}'));
+    let rest = Cursor::new(reader.start).chain(reader.inner);
+    // Of what is neither, the complaint is that of the format it looks like.
+    let mut is_yaml = !looks_like_json;
+    let outcome = yaml(rest, source, name, start, &mut |document| {
+        is_yaml = is_yaml || document.text.as_deref().is_some_and(|text| parse_yaml(text).is_ok());
+        if is_yaml { each(document) } else { Err(InputError::default()) }
+    });
+    if is_yaml { outcome } else { Err(error) }
+}
+
+/// Where reading values ended.
+enum End {
+    Reached,
+    /// At a `-` between values.
+    Separator(Start),
+    /// In the first value, with nothing handed out.
+    NotJson(Start, InputError),
+}
+
+fn values<R: Read>(
+    reader: &mut Kept<R>,
+    meter: &Meter,
+    source: usize,
+    name: &str,
+    each: &mut dyn FnMut(Document) -> Result<(), InputError>,
+) -> Result<End, InputError> {
+    let last = Rc::new(Cell::new(0));
+    let watched = Watched { inner: reader, last: last.clone() };
+    let mut deserializer = serde_json::Deserializer::from_reader(watched);
     let mut failure = None;
     let mut item = 0;
     loop {
-        if deserializer.end().is_ok() {
-            return Ok(());
+        let Err(more) = deserializer.end() else { return Ok(End::Reached) };
+        if item > 0 && last.get() == b'-' {
+            return Ok(End::Separator(Start { line: more.line(), item }));
         }
         let mut sink = |value: Value| {
             meter.restart();
@@ -44,9 +87,18 @@ pub(super) fn json(
             if meter.exceeded() {
                 return Err(too_large(name, Some(error.line())));
             }
-            return Err(unreadable(name, &error));
+            let told = unreadable(name, &error);
+            let other_syntax = error.classify() == Category::Syntax && !is_too_deep(&error);
+            if other_syntax && item == 0 {
+                return Ok(End::NotJson(Start::default(), told));
+            }
+            return Err(told);
         }
     }
+}
+
+fn is_too_deep(error: &serde_json::Error) -> bool {
+    error.to_string().starts_with("recursion limit exceeded")
 }
 
 fn unreadable(name: &str, error: &serde_json::Error) -> InputError {
@@ -61,7 +113,7 @@ fn unreadable(name: &str, error: &serde_json::Error) -> InputError {
         Category::Eof => {
             ("this is not valid JSON: it ends too early".to_owned(), "check whether the file is whole")
         }
-        Category::Syntax if text == "recursion limit exceeded" => {
+        Category::Syntax if is_too_deep(error) => {
             ("it is nested more than 127 levels deep".to_owned(), "no Kubernetes object is: check the file")
         }
         Category::Syntax => (format!("this is not valid JSON: {text}"), "check the file at this line"),
@@ -218,17 +270,57 @@ impl<'de> Visitor<'de> for Strict {
     }
 }
 
-/// Bytes read since the last document.
+/// Bytes read since the last document, and whether there was one.
 #[derive(Clone, Default)]
-struct Meter(Rc<Cell<usize>>);
+struct Meter(Rc<Cell<usize>>, Rc<Cell<bool>>);
 
 impl Meter {
     fn restart(&self) {
         self.0.set(0);
+        self.1.set(true);
     }
 
     fn exceeded(&self) -> bool {
         self.0.get() > DOCUMENT_BYTES_MAX
+    }
+
+    fn has_document(&self) -> bool {
+        self.1.get()
+    }
+}
+
+/// Keeps what was read before the first document.
+struct Kept<R> {
+    inner: R,
+    meter: Meter,
+    start: Vec<u8>,
+}
+
+impl<R: Read> Read for Kept<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        if !self.meter.has_document() {
+            self.start.extend_from_slice(&buffer[..read]);
+        } else if !self.start.is_empty() {
+            self.start = Vec::new();
+        }
+        Ok(read)
+    }
+}
+
+/// Remembers the last byte that was read.
+struct Watched<'a, R> {
+    inner: &'a mut Kept<R>,
+    last: Rc<Cell<u8>>,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        if let Some(last) = buffer[..read].last() {
+            self.last.set(*last);
+        }
+        Ok(read)
     }
 }
 

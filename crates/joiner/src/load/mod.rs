@@ -18,7 +18,7 @@ mod yaml_value;
 pub use documents::{Document, Documents};
 pub use objects::{Object, Reading, read_object};
 pub use scheduler_config::SchedulerConfig;
-pub use source::{Source, sources};
+pub use source::{Source, sources, sources_of};
 
 /// The largest document accepted, in bytes: a single object is never this large, a runaway file is.
 pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;

@@ -51,16 +51,21 @@ impl Source {
 
 /// Files behind `-f` arguments: folders give their `.yaml`, `.yml` and `.json` files by name, not those of folders inside.
 pub fn sources(arguments: &[PathBuf]) -> Result<Vec<Source>, InputError> {
+    sources_of("-f", arguments)
+}
+
+/// The same behind another flag.
+pub fn sources_of(flag: &str, arguments: &[PathBuf]) -> Result<Vec<Source>, InputError> {
     let mut out = Vec::new();
     for path in arguments {
         if path.as_os_str() == "-" {
             if out.contains(&Source::Stdin) {
                 let message = "standard input can be read only once";
-                return Err(InputError::of_file("-", message, "give `-f -` once"));
+                return Err(InputError::of_file("-", message, format!("give `{flag} -` once")));
             }
             out.push(Source::Stdin);
         } else if path.is_dir() {
-            let files = manifests_in(path).map_err(|error| unreadable(path, "-f", &error))?;
+            let files = manifests_in(path).map_err(|error| unreadable(path, flag, &error))?;
             if files.is_empty() {
                 let message = "the folder holds no .yaml, .yml or .json file";
                 let remedy = "name a folder with manifests (folders inside it are not searched)";
@@ -69,7 +74,7 @@ pub fn sources(arguments: &[PathBuf]) -> Result<Vec<Source>, InputError> {
             out.extend(files.into_iter().map(Source::File));
         } else {
             if let Err(error) = std::fs::metadata(path) {
-                return Err(unreadable(path, "-f", &error));
+                return Err(unreadable(path, flag, &error));
             }
             out.push(Source::File(path.clone()));
         }

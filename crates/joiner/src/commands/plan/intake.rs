@@ -91,7 +91,7 @@ impl Intake {
     pub fn read_costs(&mut self, arguments: &PlanArgs) -> anyhow::Result<()> {
         let Some(path) = &arguments.cost_model else { return Ok(()) };
         self.costs_only = true;
-        let done = self.read(&load::sources(std::slice::from_ref(path))?);
+        let done = self.read(&load::sources_of("--cost-model", std::slice::from_ref(path))?);
         self.costs_only = false;
         done
     }

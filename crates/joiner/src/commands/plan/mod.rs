@@ -149,8 +149,16 @@ fn find_pod(snapshot: &Snapshot, wanted: &str) -> Result<PodIdx, InputError> {
         hits.next().is_none().then_some(first.0)
     });
     found.map(PodIdx::new).ok_or_else(|| {
+        // A namespace that nobody wrote makes no two names alike.
         let names = snapshot.pods.iter().map(|pod| &*pod.name);
-        let hint = match joiner_core::explain::nearest(&full, names) {
+        let bare = |name: &'_ str| name.split_once('/').map_or(0, |(namespace, _)| namespace.len() + 1);
+        let near = if wanted.contains('/') {
+            joiner_core::explain::nearest(wanted, names)
+        } else {
+            let near = joiner_core::explain::nearest(wanted, names.clone().map(|name| &name[bare(name)..]));
+            near.and_then(|near| names.clone().find(|name| name[bare(name)..] == *near))
+        };
+        let hint = match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => "pods of workloads are named NAME-0, NAME-1, …, and only pending pods can be explained"
                 .to_owned(),

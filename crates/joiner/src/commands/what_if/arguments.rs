@@ -49,7 +49,7 @@ pub struct WhatIfArgs {
     #[arg(long, value_name = "ZONE", help_heading = "Changes")]
     pub zone_out: Vec<String>,
     /// Multiply prices: all of them, those of a type (`m5.large`, `m5.*`) or of a capacity type (`spot`); repeatable.
-    #[arg(long, value_name = "[TYPE=]FACTOR", help_heading = "Changes")]
+    #[arg(long, value_name = "[TYPE=]FACTOR", allow_negative_numbers = true, help_heading = "Changes")]
     pub price: Vec<String>,
     /// Namespace of targets that name none.
     #[arg(short, long, value_name = "NAMESPACE")]

@@ -135,6 +135,25 @@ pub struct Target {
     pub written: String,
 }
 
+fn is_version(text: &str) -> bool {
+    text.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The API group of a kind.
+fn group_of(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => "apps",
+        "Job" | "CronJob" => "batch",
+        "NodePool" | "NodeClaim" | "NodeOverlay" => "karpenter.sh",
+        "KWOKNodeClass" => "karpenter.kwok.sh",
+        "EC2NodeClass" => "karpenter.k8s.aws",
+        "CapacityBuffer" => "autoscaling.x-k8s.io",
+        "StorageClass" | "CSINode" => "storage.k8s.io",
+        "PriorityClass" => "scheduling.k8s.io",
+        _ => return None,
+    })
+}
+
 impl Target {
     /// Reads `KIND/NAME` or `NAMESPACE/KIND/NAME`; `namespace` is that of `-n`.
     pub fn parse(flag: &str, text: &str, namespace: Option<&str>) -> Result<Self, InputError> {
@@ -163,6 +182,13 @@ impl Target {
     /// Whether the user meant this kind.
     pub fn is_kind(&self, kind: &str) -> bool {
         let asked = self.kind.to_ascii_lowercase();
+        // As kubectl takes it: `deployments.apps`, `deployments.v1.apps`.
+        let (asked, group) = asked.split_once('.').unwrap_or((&asked, ""));
+        let group =
+            group.split_once('.').filter(|(version, _)| is_version(version)).map_or(group, |(_, g)| g);
+        if !group.is_empty() && !group_of(kind).is_some_and(|known| known == group) {
+            return false;
+        }
         let known = kind.to_ascii_lowercase();
         let plural = if known.ends_with('s') { format!("{known}es") } else { format!("{known}s") };
         asked == known
