@@ -97,11 +97,12 @@ fn what_was_given_up_holds_nobody_back() {
 #[test]
 fn only_what_is_too_dear_is_given_up() {
     // Twelve that would rather have a host each: twelve machines where one would do.
-    let mut loners = pods(json!({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-        {"weight": 1, "podAffinityTerm": {
-            "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "loner"}},
-        }},
-    ]}}}));
+    let mut loners =
+        pods(json!({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "podAffinityTerm": {
+                "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "loner"}},
+            }},
+        ]}}}));
     for (at, pod) in loners.iter_mut().enumerate() {
         pod["metadata"]["name"] = json!(format!("loner-{at:02}"));
         pod["metadata"]["labels"]["app"] = json!("loner");

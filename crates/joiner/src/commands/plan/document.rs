@@ -152,7 +152,8 @@ impl PlanDocument {
                 upstream_price_per_hour: plan.original.map(|bill| bill.price_nano_usd as f64 / 1e9),
                 upstream_new_nodes: plan.original.map(|bill| bill.machines),
                 preferences_given_up: given_up.map_or(0, |given_up| given_up.pods),
-                preferences_price_per_hour: given_up.map(|given_up| given_up.kept.price_nano_usd as f64 / 1e9),
+                preferences_price_per_hour: given_up
+                    .map(|given_up| given_up.kept.price_nano_usd as f64 / 1e9),
                 preferences_would_cost_percent: given_up
                     .map(|given_up| given_up.would_cost)
                     .filter(|share| share.is_finite())
