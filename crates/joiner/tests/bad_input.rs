@@ -329,15 +329,15 @@ fn kinds_nobody_knows() {
 fn unknown_fields() {
     yaml(
         &POD.replace("    image: pause\n", "    image: pause\n    imagePullPolicey: Always\n"),
-        "FILE:9: Pod web: `spec.containers[0].imagePullPolicey` is `Always`: there is no such field; correct its name or place, or pass --validate=warn to go on without it",
+        "FILE:9: Pod web: `spec.containers[0].imagePullPolicey` is `Always`: there is no such field; correct its name (is `imagePullPolicy` meant?) or place, or pass --validate=warn to go on without it",
     );
     yaml(
         &DEPLOYMENT.replace("          requests:", "          request:"),
-        r#"FILE:18: Deployment shop/web: `spec.template.spec.containers[0].resources.request` is `{"cpu":"500m"}`: there is no such field; correct its name or place, or pass --validate=warn to go on without it"#,
+        r#"FILE:18: Deployment shop/web: `spec.template.spec.containers[0].resources.request` is `{"cpu":"500m"}`: there is no such field; correct its name (is `requests` meant?) or place, or pass --validate=warn to go on without it"#,
     );
     yaml(
         &DEPLOYMENT.replace("  replicas: 2\n", "  replica: 2\n"),
-        "FILE:7: Deployment shop/web: `spec.replica` is `2`: there is no such field; correct its name or place, or pass --validate=warn to go on without it",
+        "FILE:7: Deployment shop/web: `spec.replica` is `2`: there is no such field; correct its name (is `replicas` meant?) or place, or pass --validate=warn to go on without it",
     );
     yaml(
         &POOL.replace("      requirements:\n", "      requirement:\n"),
@@ -345,24 +345,24 @@ fn unknown_fields() {
     );
     yaml(
         &POOL.replace("  limits:", "  limit:"),
-        r#"FILE:6: NodePool default: `spec.limit` is `{"cpu":100}`: there is no such field; correct its name or place, or pass --validate=warn to go on without it"#,
+        r#"FILE:6: NodePool default: `spec.limit` is `{"cpu":100}`: there is no such field; correct its name (is `limits` meant?) or place, or pass --validate=warn to go on without it"#,
     );
     yaml(
         &format!("{POD}---\n{}", POD.replace("  containers:", "  nodeSelectors: {a.b/c: d}\n  containers:")),
-        r#"FILE:17: Pod web: `spec.nodeSelectors` is `{"a.b/c":"d"}`: there is no such field; correct its name or place, or pass --validate=warn to go on without it"#,
+        r#"FILE:17: Pod web: `spec.nodeSelectors` is `{"a.b/c":"d"}`: there is no such field; correct its name (is `nodeSelector` meant?) or place, or pass --validate=warn to go on without it"#,
     );
     let list = format!("apiVersion: v1\nkind: List\nitems:\n{}", indented(&POD.replace("image:", "imagee:")));
     yaml(
         &list,
-        "FILE:11: Pod web: `spec.containers[0].imagee` is `pause`: there is no such field; correct its name or place, or pass --validate=warn to go on without it",
+        "FILE:11: Pod web: `spec.containers[0].imagee` is `pause`: there is no such field; correct its name (is `image` meant?) or place, or pass --validate=warn to go on without it",
     );
     json(
         "{\n \"apiVersion\": \"v1\", \"kind\": \"Pod\",\n \"metadata\": {\"name\": \"a\"},\n \"spec\": {\n  \"containers\": [],\n  \"nodename\": \"x\"}}",
-        "FILE:6: Pod a: `spec.nodename` is `x`: there is no such field; correct its name or place, or pass --validate=warn to go on without it",
+        "FILE:6: Pod a: `spec.nodename` is `x`: there is no such field; correct its name (is `nodeName` meant?) or place, or pass --validate=warn to go on without it",
     );
     json(
         "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n{\"apiVersion\": \"v1\", \"kind\": \"Namespace\", \"metadata\": {\"name\": \"a\"}},\n{\"apiVersion\": \"v1\", \"kind\": \"Namespace\",\n \"metadata\": {\"name\": \"a\",\n \"label\": {\"b\": \"c\"}}}\n]}",
-        r#"FILE:5: Namespace a: `metadata.label` is `{"b":"c"}`: there is no such field; correct its name or place, or pass --validate=warn to go on without it"#,
+        r#"FILE:5: Namespace a: `metadata.label` is `{"b":"c"}`: there is no such field; correct its name (is `labels` meant?) or place, or pass --validate=warn to go on without it"#,
     );
 }
 
@@ -446,7 +446,7 @@ fn wrong_types() {
     );
     json(
         "{\"apiVersion\": \"v1\", \"kind\": \"Pod\",\n \"metadata\": {\"name\": \"a\"},\n \"spec\": {\"containers\": [\n  {\"name\": \"x\",\n   \"image\": 7}]}}",
-        "FILE:5: Pod a: `spec.containers[0].image` is `7`: expected text; write a value of the type Kubernetes documents for this field",
+        "FILE:5: Pod a: `spec.containers[0].image` is `7`: expected text; put it in quotes, as in `\"7\"`",
     );
     yaml(
         &POD.replace("image: pause", &format!("image: [{}]", "x".repeat(100_000))),
@@ -458,7 +458,7 @@ fn wrong_types() {
     );
     yaml(
         &POD.replace("name: web", "name: \"a\\nb\"").replace("image: pause", "imagee: \"c\\nd\""),
-        "FILE:8: Pod a\\nb: `spec.containers[0].imagee` is `c\\nd`: there is no such field; correct its name or place, or pass --validate=warn to go on without it",
+        "FILE:8: Pod a\\nb: `spec.containers[0].imagee` is `c\\nd`: there is no such field; correct its name (is `image` meant?) or place, or pass --validate=warn to go on without it",
     );
     yaml(
         &POD.replace("apiVersion: v1", "apiVersion: \"v1\\n\""),
@@ -674,7 +674,7 @@ fn a_line_of_five_megabytes() {
     refused_in_time(
         "long.yaml",
         text.replace("image:", "imagee:"),
-        "FILE:8: Pod web: `spec.containers[0].imagee` is `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`: there is no such field; correct its name or place, or pass --validate=warn to go on without it",
+        "FILE:8: Pod web: `spec.containers[0].imagee` is `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`: there is no such field; correct its name (is `image` meant?) or place, or pass --validate=warn to go on without it",
     );
     refused_in_time(
         "words.yaml",

@@ -33,6 +33,8 @@ pub(super) fn json(
             let rest = Cursor::new(b"-").chain(reader.inner);
             return yaml(rest, source, name, start, each);
         }
+        // Who calls a file JSON means it.
+        End::NotJson(_, error) if name.ends_with(".json") => return Err(error),
         End::NotJson(start, error) => (start, error),
     };
     let mut inside = reader.start.iter().filter(|byte| !byte.is_ascii_whitespace()).skip(1);
