@@ -148,6 +148,28 @@ async fn replicas_follow_usage() {
     assert_eq!(ready(&world), 2, "a fifth of the wanted usage");
 }
 
+/// Whoever deletes a pod can still see it, and see it go, before another takes its name.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_pod_takes_a_moment_to_go() {
+    for late in [0, 400, 999] {
+        let mut world = world(Lifecycle::default());
+        create(&world, Kind::Node, node("n", &json!({}))).await;
+        let pod = |name: &str, more: &Value| json!({"metadata": {"name": name}, "spec": spec(more)});
+        create(&world, Kind::Pod, pod("usual", &json!({"nodeName": "n"}))).await;
+        create(&world, Kind::Pod, pod("hasty", &json!({"nodeName": "n"}))).await;
+        pass(&mut world, 5).await;
+        world.settle_for(SignedDuration::from_millis(late)).await;
+        send(&world, Method::DELETE, "/api/v1/namespaces/default/pods/usual", &json!({})).await;
+        let now = json!({"gracePeriodSeconds": 0});
+        send(&world, Method::DELETE, "/api/v1/namespaces/default/pods/hasty", &now).await;
+        world.settle_for(SignedDuration::from_millis(490)).await;
+        let left: Vec<&str> = pods(&world).iter().map(|pod| pod.name()).collect();
+        assert_eq!(left, ["usual"], "{late} ms into a second");
+        world.settle_for(SignedDuration::from_millis(520)).await;
+        assert_eq!(pods(&world).len(), 0, "{late} ms into a second");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn pods_take_their_time_to_start_and_to_end() {
     let mut world = world(Lifecycle { termination: Span::seconds(60, 60), ..Lifecycle::general() });
