@@ -38,7 +38,7 @@ pub struct Settings {
     pub history: usize,
     /// Whether dependents of deleted objects, and contents of deleted namespaces, are deleted.
     pub collect_garbage: bool,
-    /// Whether usage of pods and nodes is served as `metrics.k8s.io`. A real server has it from an add-on.
+    /// Whether usage of pods and nodes is served as `metrics.k8s.io`, which a real server has from an add-on, and leases of nodes that nobody wrote.
     pub usage: bool,
 }
 

@@ -132,8 +132,16 @@ fn scale(
         }
     };
     if let Some(wanted) = wanted {
-        let settled = bounded(scaler, present, wanted, memory, now);
+        let Bounded { size: settled, held_back, limited } = bounded(scaler, present, wanted, memory, now);
+        let (reason, message) =
+            held_back.unwrap_or(("ReadyForNewScale", "recommended size matches current size"));
+        set("AbleToScale", true, reason, message.to_owned());
+        let (reason, message) =
+            limited.unwrap_or(("DesiredWithinRange", "the desired count is within the acceptable range"));
+        set("ScalingLimited", limited.is_some(), reason, message.to_owned());
         if settled != present {
+            let message = format!("the HPA controller was able to update the target scale to {settled}");
+            set("AbleToScale", true, "SucceededRescale", message);
             let target = Key::new(kind, &key.namespace, workload.name());
             outcome.writes.push(Write::Patch {
                 key: target,
@@ -186,34 +194,45 @@ fn recommend(
 fn by_resource(metric: &Value, pods: &[&Object], present: i64) -> Result<(i64, Value), String> {
     let name = metric.text(&["name"]);
     let annotation = format!("kwok.x-k8s.io/usage-{name}");
-    let usual = if name == "cpu" { 0.001 } else { 1_048_576.0 };
+    let usual = if name == "cpu" { 1 } else { 1_048_576_000 };
     let ready: Vec<&&Object> = pods.iter().filter(|pod| is_ready(pod)).collect();
     if ready.is_empty() {
         return Err("did not receive metrics for targeted pods (pods might be unready)".to_owned());
     }
-    let usage: f64 =
-        ready.iter().map(|pod| pod.annotation(&annotation).and_then(quantity).unwrap_or(usual)).sum();
+    let usage: i64 = ready
+        .iter()
+        .map(|pod| pod.annotation(&annotation).and_then(quantity).map_or(usual, thousandths))
+        .fold(0, i64::saturating_add);
     let target = metric.at(&["target"]);
-    let count = ready.len() as f64;
+    let count = i64::try_from(ready.len()).unwrap_or(i64::MAX);
+    let average = usage / count;
     let (ratio, mut current) = match target.number(&["averageUtilization"]) {
         Some(percent) => {
-            let mut requested = 0.0;
+            let mut requested = 0_i64;
             for pod in &ready {
-                requested += request(pod, name)
+                let request = request(pod, name)
                     .ok_or_else(|| format!("failed to get {name} utilization: missing request for {name}"))?;
+                requested = requested.saturating_add(thousandths(request));
             }
-            let share = usage / requested * 100.0;
-            (share / percent as f64, json!({"averageUtilization": share.trunc() as i64}))
+            // Whole percents, and what is wanted follows from them, as in Kubernetes.
+            let share = usage.saturating_mul(100).checked_div(requested).unwrap_or(0);
+            (share as f64 / percent as f64, json!({"averageUtilization": share}))
         }
         None => {
-            let average = quantity(target.text(&["averageValue"]))
+            let wished = quantity(target.text(&["averageValue"]))
                 .ok_or_else(|| format!("invalid target of metric {name}"))?;
-            (usage / count / average, json!({}))
+            (average as f64 / thousandths(wished) as f64, json!({}))
         }
     };
-    current["averageValue"] = format!("{}m", (usage / count * 1000.0).round() as i64).into();
-    let wanted = if (ratio - 1.0).abs() <= TOLERANCE { present } else { (ratio * count).ceil() as i64 };
+    current["averageValue"] = format!("{average}m").into();
+    let wanted =
+        if (ratio - 1.0).abs() <= TOLERANCE { present } else { (ratio * count as f64).ceil() as i64 };
     Ok((wanted, json!({"type": "Resource", "resource": {"name": name, "current": current}})))
+}
+
+/// A quantity in thousandths, in which usage is counted.
+fn thousandths(quantity: f64) -> i64 {
+    (quantity * 1000.0).round() as i64
 }
 
 /// What a pod's containers request together.
@@ -222,8 +241,19 @@ fn request(pod: &Value, resource: &str) -> Option<f64> {
     containers.map(|container| quantity(container.text(&["resources", "requests", resource]))).sum()
 }
 
+/// A reason, and a sentence for it.
+type Words = (&'static str, &'static str);
+
 /// The recommendation after the windows, rates and limits of the autoscaler.
-fn bounded(scaler: &Value, present: i64, wanted: i64, memory: &mut Memory, now: Timestamp) -> i64 {
+struct Bounded {
+    size: i64,
+    /// Why an older recommendation counts.
+    held_back: Option<Words>,
+    /// What limits the size.
+    limited: Option<Words>,
+}
+
+fn bounded(scaler: &Value, present: i64, wanted: i64, memory: &mut Memory, now: Timestamp) -> Bounded {
     let window = |direction: &str, usual: i64| {
         let seconds = scaler.number(&["spec", "behavior", direction, "stabilizationWindowSeconds"]);
         SignedDuration::from_secs(seconds.unwrap_or(usual))
@@ -246,12 +276,41 @@ fn bounded(scaler: &Value, present: i64, wanted: i64, memory: &mut Memory, now: 
     let steady = present.max(lowest).min(highest);
     let least = scaler.number(&["spec", "minReplicas"]).unwrap_or(1);
     let most = scaler.number(&["spec", "maxReplicas"]).unwrap_or(i64::MAX);
+    let held_back = match steady.cmp(&wanted) {
+        std::cmp::Ordering::Greater => Some((
+            "ScaleDownStabilized",
+            "recent recommendations were higher than current one, applying the highest recent recommendation",
+        )),
+        std::cmp::Ordering::Less => Some((
+            "ScaleUpStabilized",
+            "recent recommendations were lower than current one, applying the lowest recent recommendation",
+        )),
+        std::cmp::Ordering::Equal => None,
+    };
     let rated = match steady.cmp(&present) {
         std::cmp::Ordering::Greater => steady.min(rate(scaler, "scaleUp", present, memory, now)),
         std::cmp::Ordering::Less => steady.max(rate(scaler, "scaleDown", present, memory, now)),
         std::cmp::Ordering::Equal => steady,
     };
-    rated.clamp(least, most.max(least))
+    let size = rated.clamp(least, most.max(least));
+    let limited = match size.cmp(&steady) {
+        std::cmp::Ordering::Less if size == most => {
+            Some(("TooManyReplicas", "the desired replica count is more than the maximum replica count"))
+        }
+        std::cmp::Ordering::Less => Some((
+            "ScaleUpLimit",
+            "the desired replica count is increasing faster than the maximum scale rate",
+        )),
+        std::cmp::Ordering::Greater if size == least => {
+            Some(("TooFewReplicas", "the desired replica count is less than the minimum replica count"))
+        }
+        std::cmp::Ordering::Greater => Some((
+            "ScaleDownLimit",
+            "the desired replica count is decreasing faster than the maximum scale rate",
+        )),
+        std::cmp::Ordering::Equal => None,
+    };
+    Bounded { size, held_back, limited }
 }
 
 /// How far the size may move now.

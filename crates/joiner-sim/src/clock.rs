@@ -4,7 +4,8 @@
 //! the next timer whenever nobody has anything to do. A factor makes it faster.
 //!
 //! The loop does each piece of work at the moment for which it was due, however late it gets to it: it *holds* the clock at that
-//! moment meanwhile. So what happens, and every time that is written down, is the same at any speed.
+//! moment meanwhile. So what happens, and every time that is written down, is the same at any speed. Others may get a turn while the loop waits for
+//! a disk; what they ask the clock and how long they sleep is measured by what it shows, so nobody wakes before the moment has come for all.
 //!
 //! Paused time belongs to one runtime; threads outside it would see the time of the world outside. A clock made with
 //! [`Clock::at_home`] tells them the latest moment that was seen inside.
@@ -18,6 +19,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Mutex;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The clock of a simulated cluster. Clones tell the same time.
@@ -32,6 +34,8 @@ struct Inner {
     begun: Instant,
     factor: u32,
     held: Mutex<Option<Timestamp>>,
+    /// Told whenever the clock goes on.
+    goes_on: Notify,
     /// The thread of the runtime whose time this is, if only that can tell it.
     home: Option<ThreadId>,
     /// Nanoseconds from the epoch to the latest moment seen at home.
@@ -56,6 +60,7 @@ impl Clock {
                 begun: Instant::now(),
                 factor: factor.max(1),
                 held: Mutex::new(None),
+                goes_on: Notify::new(),
                 home,
                 seen: AtomicU64::new(0),
             }),
@@ -85,9 +90,30 @@ impl Clock {
         }
     }
 
+    /// Waits until the clock shows `time`, for as long as it is held, too.
+    async fn sleep_until_shown(&self, time: Timestamp) {
+        // Whoever sleeps in a loop gives way to others, even if each sleep is over before it begins.
+        tokio::task::coop::consume_budget().await;
+        loop {
+            let mut goes_on = std::pin::pin!(self.inner.goes_on.notified());
+            goes_on.as_mut().enable();
+            if self.now() >= time {
+                return;
+            }
+            match self.held() {
+                // What runs on meanwhile is not what the sleeper sees: a timer would end before the clock shows the moment.
+                Some(_) => goes_on.await,
+                None => self.sleep_until(time).await,
+            }
+        }
+    }
+
     /// Stops the clock at a moment, or lets it go on.
     pub(crate) fn hold(&self, time: Option<Timestamp>) {
         *self.inner.held.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = time;
+        if time.is_none() {
+            self.inner.goes_on.notify_waiters();
+        }
     }
 
     /// What the clock would show if it were not held.
@@ -131,7 +157,7 @@ impl joiner_provider::Clock for Clock {
         let clock = self.clone();
         let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
         let until = clock.now().saturating_add(time).unwrap_or(Timestamp::MAX);
-        async move { clock.sleep_until(until).await }.boxed()
+        async move { clock.sleep_until_shown(until).await }.boxed()
     }
 }
 
@@ -169,6 +195,44 @@ mod tests {
         assert_eq!(clock.now(), noon());
         clock.hold(None);
         assert_eq!(clock.now(), noon() + SignedDuration::from_secs(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleep_lasts_while_the_clock_is_held() {
+        let clock = Clock::at_home(noon());
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        // Work is late: the clock shows its moment, and time runs on.
+        clock.hold(Some(noon()));
+        let until = noon() + SignedDuration::from_secs(10);
+        let sleep = joiner_provider::Clock::sleep(&clock, Duration::from_secs(10));
+        let sleeper = tokio::spawn({
+            let clock = clock.clone();
+            async move {
+                sleep.await;
+                clock.now()
+            }
+        });
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(!sleeper.is_finished(), "the clock has not moved");
+        // The next piece of work follows at once, and is late as well.
+        clock.hold(None);
+        clock.hold(Some(noon() + SignedDuration::from_secs(5)));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(!sleeper.is_finished(), "the clock has not moved far enough");
+        clock.hold(None);
+        assert!(sleeper.await.unwrap() >= until);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sleeps_of_nothing_let_others_run() {
+        let clock = Clock::at_home(noon());
+        let other = tokio::spawn(async {});
+        let mut sleeps = 0;
+        while !other.is_finished() {
+            joiner_provider::Clock::sleep(&clock, Duration::ZERO).await;
+            sleeps += 1;
+            assert!(sleeps < 10_000, "nobody else gets a turn");
+        }
     }
 
     /// What another thread reads.

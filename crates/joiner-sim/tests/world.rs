@@ -139,6 +139,13 @@ async fn replicas_follow_usage() {
     assert_eq!(ready(&world), 6);
     pass(&mut world, 60).await;
     assert_eq!(ready(&world), 10, "the limit");
+    let told = |world: &World, kind: &str| {
+        let scaler = world.cache().find(Kind::HorizontalPodAutoscaler, "default", "web").unwrap();
+        let condition = scaler.condition(kind).unwrap();
+        format!("{} {}", condition.text(&["status"]), condition.text(&["reason"]))
+    };
+    assert_eq!(told(&world, "ScalingLimited"), "True TooManyReplicas");
+    assert_eq!(told(&world, "AbleToScale"), "True ReadyForNewScale");
     let idle =
         json!({"spec": {"template": {"metadata": {"annotations": {"kwok.x-k8s.io/usage-cpu": "10m"}}}}});
     send(&world, Method::PATCH, "/apis/apps/v1/namespaces/default/deployments/web", &idle).await;
@@ -146,6 +153,56 @@ async fn replicas_follow_usage() {
     assert_eq!(ready(&world), 10, "five minutes pass before it shrinks");
     pass(&mut world, 120).await;
     assert_eq!(ready(&world), 2, "a fifth of the wanted usage");
+    assert_eq!(told(&world, "ScalingLimited"), "False DesiredWithinRange");
+}
+
+/// Percents are whole, and none is lost on the way there.
+#[tokio::test(start_paused = true)]
+async fn usage_is_counted_in_whole_thousandths() {
+    let mut world = world(Lifecycle::fast());
+    create(&world, Kind::Node, node("n", &json!({}))).await;
+    let usage = json!({"kwok.x-k8s.io/usage-cpu": "90m"});
+    create(&world, Kind::Deployment, deployment(3, &spec(&json!({"nodeName": "n"})), &usage)).await;
+    let scaler = json!({"metadata": {"name": "web"}, "spec": {
+        "minReplicas": 1, "maxReplicas": 5,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "metrics": [{"type": "Resource", "resource": {
+            "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50},
+        }}],
+    }});
+    pass(&mut world, 1).await;
+    create(&world, Kind::HorizontalPodAutoscaler, scaler).await;
+    pass(&mut world, 5).await;
+    let scaler = world.cache().find(Kind::HorizontalPodAutoscaler, "default", "web").unwrap();
+    let current = &scaler.items(&["status", "currentMetrics"])[0]["resource"]["current"];
+    assert_eq!(*current, json!({"averageUtilization": 90, "averageValue": "90m"}));
+    let able = scaler.condition("AbleToScale").unwrap();
+    assert_eq!(able.text(&["reason"]), "SucceededRescale");
+    assert_eq!(able.text(&["message"]), "the HPA controller was able to update the target scale to 5");
+    let limited = scaler.condition("ScalingLimited").unwrap();
+    assert_eq!(limited.text(&["reason"]), "TooManyReplicas");
+}
+
+/// Whoever deletes a pod can still see it, and see it go, before another takes its name.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_pod_takes_a_moment_to_go() {
+    for late in [0, 400, 999] {
+        let mut world = world(Lifecycle::default());
+        create(&world, Kind::Node, node("n", &json!({}))).await;
+        let pod = |name: &str, more: &Value| json!({"metadata": {"name": name}, "spec": spec(more)});
+        create(&world, Kind::Pod, pod("usual", &json!({"nodeName": "n"}))).await;
+        create(&world, Kind::Pod, pod("hasty", &json!({"nodeName": "n"}))).await;
+        pass(&mut world, 5).await;
+        world.settle_for(SignedDuration::from_millis(late)).await;
+        send(&world, Method::DELETE, "/api/v1/namespaces/default/pods/usual", &json!({})).await;
+        let now = json!({"gracePeriodSeconds": 0});
+        send(&world, Method::DELETE, "/api/v1/namespaces/default/pods/hasty", &now).await;
+        world.settle_for(SignedDuration::from_millis(490)).await;
+        let left: Vec<&str> = pods(&world).iter().map(|pod| pod.name()).collect();
+        assert_eq!(left, ["usual"], "{late} ms into a second");
+        world.settle_for(SignedDuration::from_millis(520)).await;
+        assert_eq!(pods(&world).len(), 0, "{late} ms into a second");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,9 @@
 //! `joiner up` as a process: a cluster lives, and says what became of it.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// A folder of its own for a test, gone when the test is over.
 struct Folder(PathBuf);
@@ -98,4 +100,68 @@ fn pods_that_no_machine_helps_say_why() {
         4,
         "{said}"
     );
+}
+
+/// Waits for a program; one that takes longer is killed, and fails the test.
+fn ends_within(mut program: Child, time: Duration, what: &str) -> Option<i32> {
+    let begun = Instant::now();
+    loop {
+        match program.try_wait().expect("a program of ours") {
+            Some(status) => return status.code(),
+            None if begun.elapsed() > time => {
+                let _ = program.kill();
+                let _ = program.wait();
+                panic!("{what}: no end within {time:?}");
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// A cluster that waits for the disk with every write lives on, with joiner in it.
+#[test]
+fn a_cluster_in_a_folder_comes_to_rest() {
+    for speed in ["1x", "60x", "max"] {
+        for round in 0..3 {
+            let folder = Folder::new(&format!("kept-{speed}-{round}"));
+            let program = Command::new(env!("CARGO_BIN_EXE_joiner"))
+                .args(["up", "--once", "--speed", speed, "-f", &example("spread.yaml"), "--kubeconfig"])
+                .arg(folder.0.join("kubeconfig"))
+                .arg("--data-dir")
+                .arg(folder.0.join("data"))
+                .stdout(Stdio::null())
+                .spawn()
+                .expect("the program starts");
+            assert_eq!(ends_within(program, Duration::from_secs(60), speed), Some(0), "{speed}");
+        }
+    }
+}
+
+#[test]
+fn a_day_in_a_folder_passes() {
+    let folder = Folder::new("kept-day");
+    let data = folder.0.join("data").display().to_string();
+    let (said, output) = once(&folder, &["--demo", "--data-dir", &data]);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What a supervisor says is heard, however busy the cluster is with its disk.
+#[cfg(unix)]
+#[test]
+fn a_cluster_in_a_folder_ends_when_it_is_told() {
+    let folder = Folder::new("told");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_joiner"))
+        .args(["up", "--speed", "60x", "-f", &example("spread.yaml"), "--kubeconfig"])
+        .arg(folder.0.join("kubeconfig"))
+        .arg("--data-dir")
+        .arg(folder.0.join("data"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let said = BufReader::new(program.stdout.take().expect("its output"));
+    let ready = said.lines().map_while(Result::ok).any(|line| line.starts_with("Ctrl-C ends it."));
+    assert!(ready, "it says how to end it");
+    let told = Command::new("kill").arg(program.id().to_string()).status().expect("kill");
+    assert!(told.success());
+    assert_eq!(ends_within(program, Duration::from_secs(20), "told to end"), Some(0));
 }

@@ -11,6 +11,7 @@ mod definitions;
 mod delete;
 mod events;
 mod go_json;
+mod leases;
 mod list_options;
 mod metadata;
 mod options;
@@ -74,7 +75,7 @@ pub struct Core {
     pub custom: Mutex<Arc<Resources>>,
     /// Whether dependents of deleted objects are deleted, and contents of deleted namespaces.
     pub collect_garbage: bool,
-    /// Whether there is usage of pods and nodes to ask for.
+    /// Whether there is usage of pods and nodes to ask for, and leases of nodes.
     pub usage: bool,
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::render::ListMeta;
 use super::status::Failure;
-use super::{Answer, Call, list_options, render};
+use super::{Answer, Call, leases, list_options, render};
 use crate::selector::{FieldSelector, LabelSelector, Selectable};
 use crate::store::{Section, Stored};
 
@@ -86,8 +86,14 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Answer, Failure> {
     if let Some(version) = version_asked(call.query().get("resourceVersion"))? {
         wait_for(call, version).await?;
     }
-    let object = call.stored(&call.core.store.open())?;
-    Ok(render::object(call, 200, &object))
+    let session = call.core.store.open();
+    match call.stored(&session) {
+        Ok(object) => Ok(render::object(call, 200, &object)),
+        Err(failure) => {
+            let lease = leases::of_node(call, &session).ok_or(failure)?;
+            Ok(render::document(call, 200, &lease))
+        }
+    }
 }
 
 /// How the version of a list is meant.

@@ -27,8 +27,10 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch as signal;
 
 pub use data_file::DataError;
@@ -290,11 +292,26 @@ impl Store {
         let Some(progress) = &self.progress else { return Ok(()) };
         let revision = self.inner.lock().revision;
         let mut progress = progress.clone();
-        let reached = progress
-            .wait_for(|progress| progress.saved >= revision || progress.failed.is_some())
-            .await
-            .map(|progress| progress.clone())
-            .map_err(|_| Arc::<str>::from("the data file is closed"))?;
+        let wait = async move {
+            progress
+                .wait_for(|progress| progress.saved >= revision || progress.failed.is_some())
+                .await
+                .map(|progress| progress.clone())
+                .map_err(|_| Arc::<str>::from("the data file is closed"))
+        };
+        let mut wait = Box::pin(wait);
+        let reached = match (&mut wait).now_or_never() {
+            Some(reached) => reached?,
+            // Time that jumps must not jump because a disk is slow: it stands still while a blocking task is under way.
+            None => match runtime_of_one_thread() {
+                Some(runtime) => runtime
+                    .clone()
+                    .spawn_blocking(move || runtime.block_on(wait))
+                    .await
+                    .map_err(|_| Arc::<str>::from("the program ends"))??,
+                None => wait.await?,
+            },
+        };
         match reached.failed {
             Some(reason) if reached.saved < revision => Err(reason),
             _ => Ok(()),
@@ -532,6 +549,11 @@ impl Session<'_> {
 /// The key of an object: `namespace/name`, or the name alone without a namespace. Its bytes give the order of lists.
 pub fn object_key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { [namespace, "/", name].concat() }
+}
+
+/// The runtime, if it has one thread: only such a one can have time that jumps when nobody has anything to do.
+fn runtime_of_one_thread() -> Option<Handle> {
+    Handle::try_current().ok().filter(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread)
 }
 
 /// The entries of a namespace, or all, beginning after the key `after`.

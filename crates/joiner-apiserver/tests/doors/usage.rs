@@ -1,9 +1,10 @@
-//! What `kubectl top` asks for.
+//! What `kubectl top` asks for, and the leases of nodes.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use joiner_apiserver::service::{ApiServer, Settings};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 use kube::api::{
@@ -63,4 +64,23 @@ async fn usage_comes_from_annotations() {
     assert!(matches!(&missing, kube::Error::Api(status) if status.code == 404), "{missing}");
     let groups = client.list_api_groups().await.unwrap();
     assert!(groups.groups.iter().any(|group| group.name == "metrics.k8s.io"));
+}
+
+#[tokio::test]
+async fn a_node_has_a_lease_that_nobody_wrote() {
+    let client = cluster().await;
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
+    let lease = leases.get("n").await.unwrap();
+    let spec = lease.spec.unwrap();
+    assert_eq!((spec.holder_identity.as_deref(), spec.lease_duration_seconds), (Some("n"), Some(40)));
+    let age = Timestamp::now().duration_since(spec.renew_time.unwrap().0).as_secs();
+    assert!((0..40).contains(&age), "{age} s");
+    assert_eq!(lease.metadata.owner_references.unwrap()[0].kind, "Node");
+    assert!(leases.get("m").await.is_err(), "there is no such node");
+    let elsewhere: Api<Lease> = Api::default_namespaced(client.clone());
+    assert!(elsewhere.get("n").await.is_err());
+    // What somebody wrote counts.
+    let own = json!({"metadata": {"name": "n"}, "spec": {"holderIdentity": "somebody"}});
+    leases.create(&PostParams::default(), &serde_json::from_value(own).unwrap()).await.unwrap();
+    assert_eq!(leases.get("n").await.unwrap().spec.unwrap().holder_identity.as_deref(), Some("somebody"));
 }

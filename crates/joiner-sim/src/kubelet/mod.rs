@@ -12,6 +12,8 @@ mod chaos;
 mod node;
 mod pod;
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -36,6 +38,11 @@ impl Span {
     /// Always the same time.
     pub const fn exactly(time: SignedDuration) -> Self {
         Self { least: time, most: time }
+    }
+
+    /// Between so many milliseconds.
+    pub const fn millis(least: i64, most: i64) -> Self {
+        Self { least: SignedDuration::from_millis(least), most: SignedDuration::from_millis(most) }
     }
 
     /// Between so many seconds.
@@ -110,8 +117,10 @@ impl Lifecycle {
 }
 
 impl Default for Lifecycle {
+    /// As [`Lifecycle::fast`], but ending takes a moment: clients that delete a pod look for it before they wait for its end, and a StatefulSet
+    /// brings the next one of the same name at once.
     fn default() -> Self {
-        Self::fast()
+        Self { termination: Span::millis(500, 1000), ..Self::fast() }
     }
 }
 
@@ -120,12 +129,14 @@ pub struct Kubelets {
     lifecycle: Lifecycle,
     seed: u64,
     addresses: u32,
+    /// Since when pods are ending, by uid: what is written in the objects is in whole seconds.
+    ending: BTreeMap<String, Timestamp>,
 }
 
 impl Kubelets {
     /// Kubelets with these habits.
     pub fn new(lifecycle: Lifecycle, seed: u64) -> Self {
-        Self { lifecycle, seed, addresses: 0 }
+        Self { lifecycle, seed, addresses: 0, ending: BTreeMap::new() }
     }
 
     fn manages(&self, node: &Value) -> bool {
@@ -156,11 +167,14 @@ impl Controller for Kubelets {
     }
 
     fn interested(&mut self, event: &Event, cache: &Cache, keys: &mut Vec<Key>) {
+        if event.change == Change::Deleted {
+            if event.key.kind == Kind::Pod && !self.ending.is_empty() {
+                self.ending.remove(event.object.uid());
+            }
+            return;
+        }
         match event.key.kind {
             Kind::Node => {
-                if event.change == Change::Deleted {
-                    return;
-                }
                 keys.push(event.key.clone());
                 let running = |node: &Value| node.condition_is_true("Ready") && !node::has_stopped(node);
                 let before = event.previous.as_ref().is_some_and(|node| running(node));
@@ -169,9 +183,7 @@ impl Controller for Kubelets {
                 }
             }
             Kind::Pod
-                if event.change != Change::Deleted
-                    && !event.object.text(&["spec", "nodeName"]).is_empty()
-                    && !pod::runs_on(&event.object) =>
+                if !event.object.text(&["spec", "nodeName"]).is_empty() && !pod::runs_on(&event.object) =>
             {
                 keys.push(event.key.clone());
             }

@@ -87,7 +87,10 @@ impl Kubelets {
             let wished = latest.saturating_sub(grace).unwrap_or(latest);
             let time =
                 self.time(pod, annotations::TERMINATION_TIME, "pod-delete", self.lifecycle.termination);
-            let due = wished.saturating_add(time.min(grace)).unwrap_or(Timestamp::MAX);
+            // The wish is known to the second; one that is older was made before there was a kubelet to see it.
+            let recent = now.duration_since(wished) < SignedDuration::from_secs(1);
+            let begun = *self.ending.entry(pod.uid().to_owned()).or_insert(if recent { now } else { wished });
+            let due = begun.saturating_add(time.min(grace)).unwrap_or(Timestamp::MAX);
             if due > now && !is_finished(pod) {
                 outcome.again(due);
                 return;

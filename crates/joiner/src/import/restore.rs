@@ -47,6 +47,21 @@ impl Loaded {
     }
 }
 
+/// A number that stands for the uids of objects, in any order; 0 without any.
+///
+/// Of a cluster that was simulated with the same seed the file has the very uids that a new one would make first. A seed with this mixed in
+/// makes others.
+pub fn mark(objects: &[Value]) -> u64 {
+    let uids = objects.iter().map(|object| text(object, "/metadata/uid")).filter(|uid| !uid.is_empty());
+    // FNV-1a of each: uids are chance already, there is nothing to spread.
+    let hash = |uid: &str| {
+        uid.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    };
+    uids.fold(0, |mark, uid| mark ^ hash(uid))
+}
+
 /// Puts objects into a server that has nothing yet but what every new one has.
 pub fn restore(server: &ApiServer, mut objects: Vec<Value>) -> anyhow::Result<Loaded> {
     let door = server.direct(MANAGER);
@@ -240,5 +255,28 @@ fn refused(told: String, message: &str) -> InputError {
         message: format!("the cluster refuses it: {message}"),
         remedy: Some("correct it in the file or leave it out".to_owned()),
         ..InputError::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use joiner_apiserver::service::Settings;
+
+    #[test]
+    fn a_cluster_makes_no_uid_that_its_file_has() {
+        let made = |seed| {
+            let server =
+                ApiServer::new(Arc::new(jiff::Timestamp::now), &Settings { seed, ..Settings::default() });
+            let door = server.direct(MANAGER);
+            (0..100).map(|_| door.new_uid()).collect::<Vec<_>>()
+        };
+        let before = made(1);
+        let mut file: Vec<Value> = before.iter().map(|uid| json!({"metadata": {"uid": uid}})).collect();
+        let mixed = 1 ^ mark(&file);
+        assert!(made(mixed).iter().all(|uid| !before.contains(uid)));
+        file.reverse();
+        assert_eq!(1 ^ mark(&file), mixed, "in any order");
+        assert_eq!(mark(&[json!({"metadata": {"name": "a"}})]), 0);
     }
 }

@@ -13,9 +13,10 @@ fn running(objects: &[Value]) -> usize {
 fn still(objects: &[Value]) -> Vec<Value> {
     let mut objects = objects.to_vec();
     for object in &mut objects {
-        // Those that every cluster has are as old as the cluster.
+        // Those that every cluster has are as old as the cluster, and its own.
         if object["kind"] == "Namespace" || object["kind"] == "PriorityClass" {
             object["metadata"]["creationTimestamp"] = Value::Null;
+            object["metadata"]["uid"] = Value::Null;
         }
         // Which controller wrote last, and how often, is not the cluster's state.
         for pointer in ["/status/observedGeneration", "/metadata/generation"] {

@@ -120,6 +120,13 @@ pub async fn told_to_end() {
     let _ = tokio::signal::ctrl_c().await;
 }
 
+/// As [`told_to_end`]; then the program ends at once, whatever is under way.
+pub async fn end_at_once() {
+    told_to_end().await;
+    // As a shell tells that Ctrl-C ended a program.
+    std::process::exit(130);
+}
+
 /// A number that differs from start to start.
 fn rand_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};

@@ -62,8 +62,12 @@ impl Design {
     pub fn assemble(self) -> anyhow::Result<Parts> {
         let definitions = Definitions::begin()?;
         let clock = self.clock;
-        let settings =
-            ServerSettings { seed: self.seed, usage: true, history: HISTORY, ..ServerSettings::default() };
+        let settings = ServerSettings {
+            seed: self.seed ^ restore::mark(&self.restored),
+            usage: true,
+            history: HISTORY,
+            ..ServerSettings::default()
+        };
         let server = match &self.folder {
             Some(folder) => ApiServer::in_folder(Arc::new(clock.clone()), &settings, folder)?,
             None => ApiServer::new(Arc::new(clock.clone()), &settings),

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use jiff::{SignedDuration, Timestamp};
@@ -27,6 +28,9 @@ use super::demo::{self, Action};
 use super::feed::SharedBoard;
 use super::{Speed, objects};
 use crate::import::{Import, recording};
+
+/// A cluster that is told to end is not waited for any longer.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// The namespace of the demo.
 const SHOP: &str = "shop";
@@ -101,7 +105,14 @@ impl Cluster {
     pub fn end(self) -> anyhow::Result<()> {
         // Nobody listens if the thread is gone already.
         let _ = self.end.send(true);
-        let outcome = self.thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the cluster has failed")));
+        let told = Instant::now();
+        while !self.thread.is_finished() && told.elapsed() < LAST_WORDS {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let outcome = match self.thread.is_finished() {
+            true => self.thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the cluster has failed"))),
+            false => Err(anyhow::anyhow!("the cluster does not end; what it has written is kept")),
+        };
         self.server.close();
         outcome
     }

@@ -78,7 +78,11 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     };
     // Threads that serve and wait for signals; the cluster itself has its own.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let signal = runtime.spawn(api_only::told_to_end());
+    let signal = runtime.spawn(async {
+        api_only::told_to_end().await;
+        // Whoever says it again is not kept waiting.
+        tokio::spawn(api_only::end_at_once());
+    });
     let address = SocketAddr::new(arguments.listen, arguments.port);
     let endpoint = runtime.block_on(Endpoint::open(address, &credentials))?;
     let path = std::path::absolute(&arguments.kubeconfig)?;
@@ -117,6 +121,7 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     } else {
         show.as_lines(streams, at)
     };
+    runtime.spawn(api_only::end_at_once());
     // What went wrong inside says more than what went wrong with showing it.
     show.cluster.end()?;
     runtime.shutdown_background();
