@@ -51,16 +51,21 @@ impl Source {
 
 /// Files behind `-f` arguments: folders give their `.yaml`, `.yml` and `.json` files by name, not those of folders inside.
 pub fn sources(arguments: &[PathBuf]) -> Result<Vec<Source>, InputError> {
+    sources_for(arguments, "-f")
+}
+
+/// The same for another argument; `flag` is what the user named them with.
+pub fn sources_for(arguments: &[PathBuf], flag: &str) -> Result<Vec<Source>, InputError> {
     let mut out = Vec::new();
     for path in arguments {
         if path.as_os_str() == "-" {
             if out.contains(&Source::Stdin) {
                 let message = "standard input can be read only once";
-                return Err(InputError::of_file("-", message, "give `-f -` once"));
+                return Err(InputError::of_file("-", message, format!("give `{flag} -` once")));
             }
             out.push(Source::Stdin);
         } else if path.is_dir() {
-            let files = manifests_in(path).map_err(|error| unreadable(path, "-f", &error))?;
+            let files = manifests_in(path).map_err(|error| unreadable(path, flag, &error))?;
             if files.is_empty() {
                 let message = "the folder holds no .yaml, .yml or .json file";
                 let remedy = "name a folder with manifests (folders inside it are not searched)";
@@ -69,7 +74,7 @@ pub fn sources(arguments: &[PathBuf]) -> Result<Vec<Source>, InputError> {
             out.extend(files.into_iter().map(Source::File));
         } else {
             if let Err(error) = std::fs::metadata(path) {
-                return Err(unreadable(path, "-f", &error));
+                return Err(unreadable(path, flag, &error));
             }
             out.push(Source::File(path.clone()));
         }
@@ -96,7 +101,9 @@ fn unreadable(path: &Path, flag: &str, error: &io::Error) -> InputError {
     let check_path =
         if flag.is_empty() { "check the path".to_owned() } else { format!("check the path after {flag}") };
     let (message, remedy) = match error.kind() {
-        io::ErrorKind::NotFound if flag == "-f" => ("no such file or folder".to_owned(), check_path),
+        io::ErrorKind::NotFound if ["-f", "--from"].contains(&flag) => {
+            ("no such file or folder".to_owned(), check_path)
+        }
         io::ErrorKind::NotFound => ("no such file".to_owned(), check_path),
         io::ErrorKind::PermissionDenied => {
             ("not allowed to read it".to_owned(), "check its permissions".to_owned())
