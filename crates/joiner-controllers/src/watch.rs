@@ -50,12 +50,19 @@ pub fn start(client: &Client, classes: &[NodeClassKind], tasks: &mut JoinSet<()>
         CsiNode,
         Attachment
     );
-    // All classes share a shelf, so a provider of several kinds would need one list of all.
-    for class in classes.iter().take(1) {
+    // A list replaces what its shelf holds, so each kind of class has one of its own; there are two.
+    let shelves: [(fn(Event<DynamicObject>) -> Seen, Kind); 2] =
+        [(Seen::Class, Kind::Class), (Seen::OtherClass, Kind::OtherClass)];
+    for (at, (wrap, shelf)) in shelves.into_iter().enumerate() {
+        let Some(class) = classes.get(at) else {
+            // Nobody has listened yet, so there is room.
+            let _ = sender.try_send(Seen::NotServed(shelf));
+            continue;
+        };
         let kind = GroupVersionKind::gvk(&class.group, &class.version, &class.kind);
         let resource = ApiResource::from_gvk_with_plural(&kind, &class.plural);
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        tasks.spawn(follow(api, sender.clone(), Seen::Class, Kind::Class, drop_record));
+        tasks.spawn(follow(api, sender.clone(), wrap, shelf, drop_record));
     }
     receiver
 }
