@@ -26,6 +26,9 @@ const ROOM: usize = 4096;
 /// First and longest pause of a watch after an error.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
+/// Says of what kind of class an event is.
+type Wrap = fn(Event<DynamicObject>) -> Seen;
+
 /// Starts all watches; they end with the set.
 pub fn start(client: &Client, classes: &[NodeClassKind], tasks: &mut JoinSet<()>) -> mpsc::Receiver<Seen> {
     let (sender, receiver) = mpsc::channel(ROOM);
@@ -51,8 +54,7 @@ pub fn start(client: &Client, classes: &[NodeClassKind], tasks: &mut JoinSet<()>
         Attachment
     );
     // A list replaces what its shelf holds, so each kind of class has one of its own; there are two.
-    let shelves: [(fn(Event<DynamicObject>) -> Seen, Kind); 2] =
-        [(Seen::Class, Kind::Class), (Seen::OtherClass, Kind::OtherClass)];
+    let shelves: [(Wrap, Kind); 2] = [(Seen::Class, Kind::Class), (Seen::OtherClass, Kind::OtherClass)];
     for (at, (wrap, shelf)) in shelves.into_iter().enumerate() {
         let Some(class) = classes.get(at) else {
             // Nobody has listened yet, so there is room.
