@@ -13,7 +13,7 @@ use kube::CustomResourceExt;
 use serde_json::{Map, Value, json};
 
 use crate::kwoknodeclass::READY_SINCE;
-use crate::names::conditions::READY;
+use crate::names::{AWS_GROUP, conditions::READY, kinds};
 use crate::{CapacityBuffer, KwokNodeClass, NodeClaim, NodeOverlay, NodePool};
 
 /// All definitions, in the order they are best applied.
@@ -25,6 +25,44 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         structural(CapacityBuffer::crd()),
         ready_from_birth(structural(KwokNodeClass::crd())),
     ]
+}
+
+/// Definitions of kinds that belong to others and that a simulated cluster knows, so that manifests for a real one can be applied to it. Their
+/// fields are kept as they are. Not for clusters where their owners are at work: those bring their own.
+pub fn of_others() -> Vec<CustomResourceDefinition> {
+    let object = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let ready = ".status.conditions[?(@.type==\"Ready\")].status";
+    let crd = json!({
+        "metadata": { "name": format!("ec2nodeclasses.{AWS_GROUP}") },
+        "spec": {
+            "group": AWS_GROUP,
+            "scope": "Cluster",
+            "names": {
+                "kind": kinds::EC2_NODE_CLASS,
+                "listKind": format!("{}List", kinds::EC2_NODE_CLASS),
+                "plural": "ec2nodeclasses",
+                "singular": "ec2nodeclass",
+                "shortNames": ["ec2nc", "ec2ncs"],
+                "categories": ["karpenter"],
+            },
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "additionalPrinterColumns": [
+                    { "name": "Ready", "type": "string", "jsonPath": ready },
+                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
+                ],
+                "subresources": { "status": {} },
+                "schema": { "openAPIV3Schema": {
+                    "type": "object",
+                    "description": "An EC2NodeClass of the AWS provider. Its fields are kept and not looked at.",
+                    "properties": { "spec": object.clone(), "status": object },
+                } },
+            }],
+        },
+    });
+    vec![ready_from_birth(serde_json::from_value(crd).expect("every field is written here"))]
 }
 
 fn structural(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {

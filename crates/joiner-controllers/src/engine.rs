@@ -396,8 +396,11 @@ impl Engine {
             }
             Seen::Class(event) => {
                 self.world.classes.observe(event);
-                let pools: Vec<String> = self.world.pools.iter().map(|(name, _)| name.clone()).collect();
-                pools.iter().for_each(|pool| self.pool_changed(pool));
+                self.classes_changed();
+            }
+            Seen::OtherClass(event) => {
+                self.world.other_classes.observe(event);
+                self.classes_changed();
             }
             Seen::Overlay(event) => drop(self.world.overlays.observe(event)),
             Seen::DaemonSet(event) => drop(self.world.daemon_sets.observe(event)),
@@ -411,6 +414,11 @@ impl Engine {
             Seen::Attachment(event) => drop(self.world.attachments.observe(event)),
             Seen::NotServed(kind) => self.world.set_absent(kind),
         }
+    }
+
+    fn classes_changed(&mut self) {
+        let pools: Vec<String> = self.world.pools.iter().map(|(name, _)| name.clone()).collect();
+        pools.iter().for_each(|pool| self.pool_changed(pool));
     }
 
     pub(crate) fn soon(&mut self, key: Key) {

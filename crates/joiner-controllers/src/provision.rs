@@ -11,6 +11,7 @@ use joiner_api::names::conditions;
 use joiner_api::nodepool::NodeClassReference;
 use joiner_api::{NodeClaim, NodePool};
 use joiner_core::decide;
+use joiner_core::explain::Reject;
 use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
 use joiner_core::plan::Plan;
@@ -18,6 +19,7 @@ use joiner_provider::{OfferingKey, Provider, TypeSet};
 use joiner_state::{Cluster, Memo, Problem};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use kube::api::DynamicObject;
 
 use crate::claims;
 use crate::lifecycle::{condition, is_true, signed};
@@ -292,6 +294,22 @@ pub fn is_served(provider: &dyn Provider, class: &NodeClassReference) -> bool {
     provider.node_class_kinds().iter().any(|kind| kind.group == class.group && kind.kind == class.kind)
 }
 
+/// Why pools of node classes that the provider does not serve help nobody.
+fn pools_of_others(world: &World, provider: &dyn Provider) -> Vec<String> {
+    let pools = world.pools.values().map(|pool| (pool, &pool.spec.template.spec.node_class_ref));
+    let of_others = pools.filter(|(_, class)| !is_served(provider, class));
+    of_others
+        .map(|(pool, class)| {
+            format!(
+                "nodepool/{}: its node class is of the kind {} ({}), which is not served here",
+                pool.name_any(),
+                class.kind,
+                class.group
+            )
+        })
+        .collect()
+}
+
 /// The node class of a pool as stored.
 pub fn class_of(world: &World, pool: &NodePool) -> Option<Arc<serde_json::Value>> {
     stored_class(world, &pool.spec.template.spec.node_class_ref)
@@ -299,7 +317,10 @@ pub fn class_of(world: &World, pool: &NodePool) -> Option<Arc<serde_json::Value>
 
 /// A node class as stored.
 pub fn stored_class(world: &World, class: &NodeClassReference) -> Option<Arc<serde_json::Value>> {
-    let stored = world.classes.get(&class.name)?;
+    let is_meant =
+        |stored: &&Arc<DynamicObject>| stored.types.as_ref().is_none_or(|types| types.kind == class.kind);
+    let shelves = [&world.classes, &world.other_classes];
+    let stored = shelves.into_iter().filter_map(|shelf| shelf.get(&class.name)).find(is_meant)?;
     serde_json::to_value(&**stored).ok().map(Arc::new)
 }
 
@@ -354,12 +375,15 @@ fn raise(
         .on_nodes
         .iter()
         .map(|(node, pods)| (snapshot.nodes[node.at()].name.to_string(), pods.iter().map(name).collect()));
+    let of_others = pools_of_others(world, context.provider);
     let refused = plan.refused.iter().map(|refused| {
-        let reasons = refused.reasons.iter().map(|reason| match reason.pool {
-            Some(pool) => format!("nodepool/{}: {}", snapshot.pools[pool.at()].name, reason.message),
-            None => reason.message.clone(),
+        let reasons = refused.reasons.iter().filter_map(|reason| match reason.pool {
+            Some(pool) => Some(format!("nodepool/{}: {}", snapshot.pools[pool.at()].name, reason.message)),
+            // There are pools, and what is wrong with them follows.
+            None if reason.code == Reject::NoPool && !of_others.is_empty() => None,
+            None => Some(reason.message.clone()),
         });
-        (name(&refused.pod), reasons.collect::<Vec<_>>().join("; "))
+        (name(&refused.pod), reasons.chain(of_others.iter().cloned()).collect::<Vec<_>>().join("; "))
     });
     Proposal {
         price: claims.iter().map(|planned| planned.price).sum(),

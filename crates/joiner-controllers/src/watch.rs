@@ -26,6 +26,9 @@ const ROOM: usize = 4096;
 /// First and longest pause of a watch after an error.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
+/// Says of what kind of class an event is.
+type Wrap = fn(Event<DynamicObject>) -> Seen;
+
 /// Starts all watches; they end with the set.
 pub fn start(client: &Client, classes: &[NodeClassKind], tasks: &mut JoinSet<()>) -> mpsc::Receiver<Seen> {
     let (sender, receiver) = mpsc::channel(ROOM);
@@ -50,12 +53,18 @@ pub fn start(client: &Client, classes: &[NodeClassKind], tasks: &mut JoinSet<()>
         CsiNode,
         Attachment
     );
-    // All classes share a shelf, so a provider of several kinds would need one list of all.
-    for class in classes.iter().take(1) {
+    // A list replaces what its shelf holds, so each kind of class has one of its own; there are two.
+    let shelves: [(Wrap, Kind); 2] = [(Seen::Class, Kind::Class), (Seen::OtherClass, Kind::OtherClass)];
+    for (at, (wrap, shelf)) in shelves.into_iter().enumerate() {
+        let Some(class) = classes.get(at) else {
+            // Nobody has listened yet, so there is room.
+            let _ = sender.try_send(Seen::NotServed(shelf));
+            continue;
+        };
         let kind = GroupVersionKind::gvk(&class.group, &class.version, &class.kind);
         let resource = ApiResource::from_gvk_with_plural(&kind, &class.plural);
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        tasks.spawn(follow(api, sender.clone(), Seen::Class, Kind::Class, drop_record));
+        tasks.spawn(follow(api, sender.clone(), wrap, shelf, drop_record));
     }
     receiver
 }

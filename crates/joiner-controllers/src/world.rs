@@ -234,6 +234,7 @@ kinds! {
     Claim, claims, NodeClaim, "Claims.";
     Pool, pools, NodePool, "Pools.";
     Class, classes, DynamicObject, "Node classes.";
+    OtherClass, other_classes, DynamicObject, "Node classes of the second kind.";
     Overlay, overlays, NodeOverlay, "Overlays.";
     DaemonSet, daemon_sets, DaemonSet, "DaemonSets.";
     Budget, budgets, PodDisruptionBudget, "PodDisruptionBudgets.";

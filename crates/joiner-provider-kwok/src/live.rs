@@ -6,13 +6,13 @@
 mod instances;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use joiner_api::names::{KWOK_GROUP, kinds};
+use joiner_api::names::{AWS_GROUP, KWOK_GROUP, kinds};
 use joiner_api::nodepool::NodeClassReference;
 use joiner_provider::{
     Clock, Error, Instance, LaunchRequest, Launched, NodeClassKind, Provider, Terminated, TypeSet,
@@ -45,8 +45,10 @@ type Table = Arc<Mutex<BTreeMap<String, Pending>>>;
 /// The KWOK provider.
 pub struct KwokProvider {
     nodes: Api<Node>,
-    kinds: [NodeClassKind; 1],
+    kinds: Vec<NodeClassKind>,
     types: Arc<TypeSet>,
+    /// Types of classes of AWS, if they differ from those of the others. Many clusters never ask for them.
+    types_of_aws: Option<OnceLock<Arc<TypeSet>>>,
     clock: Arc<dyn Clock>,
     seed: u64,
     pending: Table,
@@ -56,20 +58,41 @@ pub struct KwokProvider {
 impl KwokProvider {
     /// A provider that writes its Nodes through a client. Equal seeds choose equally among offerings of one price.
     pub fn new(client: Client, catalogue: Catalogue, clock: Arc<dyn Clock>, seed: u64) -> Self {
-        let Catalogue { types, well_known, .. } = catalogue;
         Self {
             nodes: Api::all(client),
-            kinds: [NodeClassKind {
+            kinds: vec![NodeClassKind {
                 group: KWOK_GROUP.to_owned(),
                 version: "v1alpha1".to_owned(),
                 kind: kinds::KWOK_NODE_CLASS.to_owned(),
                 plural: "kwoknodeclasses".to_owned(),
             }],
-            types: Arc::new(TypeSet { generation: 1, types, well_known }),
+            types: type_set(catalogue),
+            types_of_aws: None,
             clock,
             seed,
             pending: Table::default(),
             instances: Instances::default(),
+        }
+    }
+
+    /// Serves classes of AWS too: with the shipped list of AWS, or with the types that all other classes have. What such a class says is not
+    /// simulated.
+    #[must_use]
+    pub fn serving_aws(mut self, same_types: bool) -> Self {
+        self.kinds.push(NodeClassKind {
+            group: AWS_GROUP.to_owned(),
+            version: "v1".to_owned(),
+            kind: kinds::EC2_NODE_CLASS.to_owned(),
+            plural: "ec2nodeclasses".to_owned(),
+        });
+        self.types_of_aws = (!same_types).then(OnceLock::new);
+        self
+    }
+
+    fn types_of(&self, class: &NodeClassReference) -> &Arc<TypeSet> {
+        match &self.types_of_aws {
+            Some(types) if class.group == AWS_GROUP => types.get_or_init(|| type_set(Catalogue::aws())),
+            _ => &self.types,
         }
     }
 
@@ -86,7 +109,8 @@ impl KwokProvider {
             return Ok(launched);
         }
         let delay = registration_delay(request.class.as_deref())?;
-        let choice = launch::choose(&request.claim, &self.types.types, self.seed, &request.unavailable)?;
+        let types = self.types_of(&request.claim.spec.node_class_ref);
+        let choice = launch::choose(&request.claim, &types.types, self.seed, &request.unavailable)?;
         let launched = launch::launched(&request.claim, choice);
         let node = launch::node(&request.claim, &launched);
         if delay.is_zero() {
@@ -180,8 +204,8 @@ impl Provider for KwokProvider {
         &self.kinds
     }
 
-    fn types(&self, _: &NodeClassReference) -> Arc<TypeSet> {
-        self.types.clone()
+    fn types(&self, class: &NodeClassReference) -> Arc<TypeSet> {
+        self.types_of(class).clone()
     }
 
     fn launch(&self, requests: Vec<LaunchRequest>) -> BoxFuture<'_, Vec<Result<Launched, Error>>> {
@@ -240,6 +264,11 @@ impl Drop for KwokProvider {
             pending.writer.abort();
         }
     }
+}
+
+fn type_set(catalogue: Catalogue) -> Arc<TypeSet> {
+    let Catalogue { types, well_known, .. } = catalogue;
+    Arc::new(TypeSet { generation: 1, types, well_known })
 }
 
 /// Writes a Node; one that is there already is the one we wanted to write.

@@ -114,7 +114,7 @@ fn a_cost_model_holds_costs_only() {
     let (code, text) = run("joiner plan -f examples/inflate.yaml --cost-model examples/buffers.yaml");
     assert_eq!(code, BAD_INPUT);
     assert!(
-        text.contains("NodePool default: `kind` is `NodePool`: a cost model holds NodeOverlay and CostModel objects only; give other objects with `-f`"),
+        text.contains("Namespace shop: `kind` is `Namespace`: a cost model holds NodeOverlay and CostModel objects only; give other objects with `-f`"),
         "{text}"
     );
 }
@@ -138,7 +138,7 @@ fn a_cost_model_may_hold_overlays() {
 fn a_virtual_pod_can_be_explained() {
     let (code, text) = run("joiner plan -f examples/buffers.yaml --explain ci/buffer:builds-0");
     assert_eq!(code, FINE);
-    assert!(text.contains("Pod ci/buffer:builds-0 goes onto the new node default-1"), "{text}");
+    assert!(text.contains("Pod ci/buffer:builds-0 goes onto the new node buffered-1"), "{text}");
     assert!(text.contains("queue          1 of 6"), "{text}");
 }
 

@@ -144,3 +144,50 @@ fn the_kubeconfig_is_private() {
     let mode = std::fs::metadata(folder.file("kubeconfig")).expect("the file is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
+
+/// Tells a server to end, and waits until it has.
+#[cfg(unix)]
+fn end(mut server: Server) {
+    let id = server.process.id().to_string();
+    Command::new("kill").args(["-TERM", &id]).status().expect("a signal can be sent");
+    server.process.wait().expect("it ends");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_kubeconfig_goes_with_the_server() {
+    let folder = Folder::new("gone");
+    let kubeconfig = folder.0.join("kubeconfig");
+    let server = Server::start(&folder, &[]);
+    assert!(kubeconfig.exists());
+    end(server);
+    assert!(!kubeconfig.exists());
+
+    let server = Server::start(&folder, &[]);
+    std::fs::write(&kubeconfig, "of somebody else").expect("the file can be written");
+    end(server);
+    assert_eq!(read(&kubeconfig), "of somebody else");
+
+    let server = Server::start(&folder, &["--data-dir", &folder.file("data")]);
+    end(server);
+    assert!(read(&kubeconfig).contains("https://127.0.0.1:"), "the next start has the same token");
+}
+
+#[test]
+fn the_usual_kubeconfig_is_not_taken_from_a_cluster_that_runs() {
+    let folder = Folder::new("two");
+    let first = Server::start(&folder, &[]);
+    let usual = folder.0.join("joiner.kubeconfig");
+    std::fs::copy(folder.0.join("kubeconfig"), &usual).expect("a copy");
+    let before = read(&usual);
+    let mut second = Command::new(env!("CARGO_BIN_EXE_joiner"));
+    let output = second.args(["up", "--api-only"]).current_dir(&folder.0).output().expect("it starts");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        format!(
+            "error: `joiner.kubeconfig` belongs to a cluster that runs (https://127.0.0.1:{}): end that one, or name another file with --kubeconfig\n",
+            first.port()
+        )
+    );
+    assert_eq!(read(&usual), before);
+}

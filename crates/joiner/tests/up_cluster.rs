@@ -80,7 +80,9 @@ fn what_the_cluster_refuses_is_named() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("Gadget `one`: the cluster knows no kind `Gadget` in `v1`; check"), "{said}");
+    let place = format!("{}:4: ", file.display());
+    let message = "Gadget `one`: the cluster knows no kind `Gadget` in `v1`; check";
+    assert!(said.contains(&format!("{place}{message}")), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
@@ -164,4 +166,43 @@ fn a_cluster_in_a_folder_ends_when_it_is_told() {
     let told = Command::new("kill").arg(program.id().to_string()).status().expect("kill");
     assert!(told.success());
     assert_eq!(ends_within(program, Duration::from_secs(20), "told to end"), Some(0));
+}
+
+#[test]
+fn pools_of_aws_get_machines_of_aws() {
+    let folder = Folder::new("aws");
+    let (said, output) = once(&folder, &["-f", &example("gpu.yaml"), "--speed", "20x"]);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    // The work for the other pool may be done already, and its machine gone.
+    let is_of_aws = |line: &str| line.starts_with("general-") && line.contains(" us-west-2");
+    assert!(said.lines().next().is_some_and(|line| line.contains("0 pending")), "{said}");
+    assert!(said.lines().any(is_of_aws), "{said}");
+}
+
+#[test]
+fn pools_of_a_class_that_nobody_serves_are_named() {
+    let folder = Folder::new("unserved");
+    let pool = std::fs::read_to_string(example("inflate.yaml")).expect("the example is there");
+    let pool = pool.replace(
+        "group: karpenter.kwok.sh\n        kind: KWOKNodeClass",
+        "group: example.com\n        kind: MetalNodeClass",
+    );
+    let file = folder.0.join("metal.yaml");
+    std::fs::write(&file, pool).expect("a file");
+    let (said, output) = once(&folder, &["-f", &file.display().to_string(), "--speed", "20x"]);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let why = "no machine would help: nodepool/default: its node class is of the kind MetalNodeClass (example.com), which is not served here";
+    assert!(said.contains(why), "{said}");
+    assert!(!said.contains("there is no NodePool"), "{said}");
+}
+
+#[test]
+fn nodes_of_files_have_the_prices_of_the_catalogue() {
+    let folder = Folder::new("prices");
+    let (said, output) = once(&folder, &["-f", &example("existing-nodes.yaml")]);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    for node in ["node-1 ", "node-2 "] {
+        let line = said.lines().find(|line| line.starts_with(node)).expect("the node is shown");
+        assert!(!line.ends_with('?'), "{said}");
+    }
 }

@@ -34,7 +34,7 @@ async fn live(nodes: usize, events: usize) {
     let design = Design {
         clock: Clock::new(start, 1),
         seed: SEED,
-        catalogue: Some(Catalogue::hypothetical()),
+        catalogue: Some(Catalogue::hypothetical().into()),
         folder: None,
         restored: Vec::new(),
     };

@@ -24,7 +24,7 @@ pub fn run() {
         prices: None,
         objects,
         demo: false,
-        catalogue: Some(Catalogue::hypothetical()),
+        catalogue: Some(Catalogue::hypothetical().into()),
         folder: None,
     })
     .unwrap();

@@ -45,7 +45,7 @@ pub fn run(nodes: usize, pods: usize) {
             let design = Design {
                 clock: Clock::new(Timestamp::now(), 1),
                 seed: 1,
-                catalogue: Some(Catalogue::hypothetical()),
+                catalogue: Some(Catalogue::hypothetical().into()),
                 folder: None,
                 restored: import.objects,
             };

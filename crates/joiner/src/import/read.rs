@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::{Change, Import, kind, recording, text};
 use crate::load::objects::{line_of, read_value};
-use crate::load::{Document, Documents, Source, sources};
+use crate::load::source::sources_of;
+use crate::load::{Document, Documents, Source};
 use crate::report::InputError;
 use crate::snapshot::file;
 
@@ -40,7 +41,7 @@ const LEFT_OUT: &[&str] = &[
 /// Reads files: older forms are converted, lists taken apart, and objects put in order. What has ended or is on its way out is left
 /// out.
 pub fn read(files: &[PathBuf]) -> Result<Import, InputError> {
-    let sources = sources(files)?;
+    let sources = sources_of("--from", files)?;
     let names: Vec<String> = sources.iter().map(Source::name).collect();
     let mut reader = Reader::default();
     let mut batch: Vec<Document> = Vec::new();

@@ -101,7 +101,9 @@ fn unreadable(path: &Path, flag: &str, error: &io::Error) -> InputError {
     let check_path =
         if flag.is_empty() { "check the path".to_owned() } else { format!("check the path after {flag}") };
     let (message, remedy) = match error.kind() {
-        io::ErrorKind::NotFound if flag == "-f" => ("no such file or folder".to_owned(), check_path),
+        io::ErrorKind::NotFound if ["-f", "--from"].contains(&flag) => {
+            ("no such file or folder".to_owned(), check_path)
+        }
         io::ErrorKind::NotFound => ("no such file".to_owned(), check_path),
         io::ErrorKind::PermissionDenied => {
             ("not allowed to read it".to_owned(), "check its permissions".to_owned())

@@ -12,8 +12,12 @@ use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
 use super::{HOURS_PER_MONTH, NodeRow, NodeState, Picture};
 use crate::show::{amount, bar, bytes, cores, money, plural};
 
-/// Width from which columns for zone and capacity type have room.
+/// Width from which there may be room for more columns, and longer bars.
 const WIDE: u16 = 100;
+/// Those columns, in the order of their worth.
+const FURTHER: [(&str, u16); 3] = [("STATE", 9), ("CAPACITY", 10), ("ZONE", 12)];
+/// A name or a type longer than this may be cut.
+const LONG_NAME: usize = 28;
 /// Cells of a bar, where there is room and where there is little.
 const BAR: usize = 8;
 const SHORT_BAR: usize = 4;
@@ -99,14 +103,14 @@ fn draw_header(frame: &mut Frame<'_>, area: Rect, picture: &Picture) {
 }
 
 fn draw_nodes(frame: &mut Frame<'_>, area: Rect, picture: &Picture, unicode: bool) {
-    let wide = area.width >= WIDE;
+    let columns = Columns::of(area.width, &picture.nodes);
     // One line for the rule above, one for the headings.
-    let room = usize::from(area.height.saturating_sub(2));
+    let lines = usize::from(area.height.saturating_sub(2));
     let all = picture.nodes.len();
     // The last line tells how many are not shown.
-    let shown = if all > room { room.saturating_sub(1) } else { all };
+    let shown = if all > lines { lines.saturating_sub(1) } else { all };
     let mut rows: Vec<Row<'_>> =
-        picture.nodes.iter().take(shown).map(|node| row_of(node, wide, unicode)).collect();
+        picture.nodes.iter().take(shown).map(|node| row_of(node, &columns, unicode)).collect();
     if shown < all {
         let rest = &picture.nodes[shown..];
         let price: f64 = rest.iter().filter_map(|node| node.price_per_hour).sum();
@@ -121,18 +125,12 @@ fn draw_nodes(frame: &mut Frame<'_>, area: Rect, picture: &Picture, unicode: boo
         ]));
     }
     let mut headings = vec!["NODE", "TYPE", "PODS", "CPU", "MEMORY", "$/H"];
-    let cells = if wide { BAR } else { SHORT_BAR } as u16;
-    let mut widths = vec![
-        Constraint::Fill(5),
-        Constraint::Fill(6),
-        Constraint::Length(8),
-        Constraint::Length(cells + 10),
-        Constraint::Length(cells + 12),
-        Constraint::Length(6),
-    ];
-    if wide {
-        headings.extend(["ZONE", "CAPACITY", "STATE"]);
-        widths.extend([Constraint::Length(12), Constraint::Length(10), Constraint::Length(9)]);
+    let [name, instance_type] = columns.names;
+    let mut widths = vec![name, instance_type];
+    widths.extend(fixed(columns.bar).map(Constraint::Length));
+    for (heading, width) in &FURTHER[..columns.further] {
+        headings.push(heading);
+        widths.push(Constraint::Length(*width));
     }
     let table = Table::new(rows, widths)
         .header(Row::new(headings).style(Style::new().add_modifier(Modifier::DIM)))
@@ -140,14 +138,63 @@ fn draw_nodes(frame: &mut Frame<'_>, area: Rect, picture: &Picture, unicode: boo
     frame.render_widget(table, area);
 }
 
+/// Widths of pods, CPU, memory and price.
+fn fixed(bar: usize) -> [u16; 4] {
+    [8, bar as u16 + 10, bar as u16 + 12, 6]
+}
+
+/// What the table of nodes has room for.
+struct Columns {
+    /// Name and type.
+    names: [Constraint; 2],
+    /// How many of [`FURTHER`].
+    further: usize,
+    /// Cells of a bar.
+    bar: usize,
+}
+
+impl Columns {
+    /// Names and types come first; what is left goes to more columns, then to longer bars.
+    fn of(width: u16, nodes: &[NodeRow]) -> Self {
+        if width < WIDE {
+            return Self { names: [Constraint::Fill(5), Constraint::Fill(6)], further: 0, bar: SHORT_BAR };
+        }
+        let longest = |text: fn(&NodeRow) -> &str| {
+            let longest = nodes.iter().map(|node| text(node).chars().count()).max().unwrap_or(0);
+            longest.clamp(LONG_NAME / 2, LONG_NAME) as u16
+        };
+        let needed = [longest(|node| &node.name), longest(|node| &node.instance_type)];
+        // One blank between two columns.
+        let taken: u16 = needed.iter().chain(&fixed(SHORT_BAR)).map(|width| width + 1).sum();
+        let mut left = (width + 1).saturating_sub(taken);
+        let mut further = 0;
+        for (_, width) in FURTHER {
+            if left <= width {
+                break;
+            }
+            left -= width + 1;
+            further += 1;
+        }
+        let more = 2 * (BAR - SHORT_BAR) as u16;
+        let bar = if further == FURTHER.len() && left >= more {
+            left -= more;
+            BAR
+        } else {
+            SHORT_BAR
+        };
+        let names = [needed[0] + left / 2, needed[1] + left - left / 2].map(Constraint::Length);
+        Self { names, further, bar }
+    }
+}
+
 /// What a node costs, or a question mark.
 pub(super) fn price(node: &NodeRow) -> String {
     node.price_per_hour.map_or_else(|| "?".to_owned(), amount)
 }
 
-fn row_of(node: &NodeRow, wide: bool, unicode: bool) -> Row<'static> {
+fn row_of(node: &NodeRow, columns: &Columns, unicode: bool) -> Row<'static> {
     let share = |used: i64, all: i64| if all > 0 { used as f64 / all as f64 } else { 0.0 };
-    let room = if wide { BAR } else { SHORT_BAR };
+    let room = columns.bar;
     let mut cells = vec![
         node.name.clone(),
         node.instance_type.clone(),
@@ -166,9 +213,8 @@ fn row_of(node: &NodeRow, wide: bool, unicode: bool) -> Row<'static> {
         ),
         price(node),
     ];
-    if wide {
-        cells.extend([node.zone.clone(), node.capacity_type.clone(), node.state.word().to_owned()]);
-    }
+    let further = [node.state.word().to_owned(), node.capacity_type.clone(), node.zone.clone()];
+    cells.extend(further.into_iter().take(columns.further));
     let style = match node.state {
         NodeState::Starting => Style::new().fg(Color::Green),
         NodeState::Ready => Style::new(),
@@ -306,6 +352,20 @@ mod tests {
             ..picture(0)
         };
         insta::assert_snapshot!(drawn(80, 12, &empty));
+    }
+
+    #[test]
+    fn names_and_types_are_whole_at_any_usual_width() {
+        for width in 80..=160 {
+            let drawn = drawn(width, 24, &picture(3));
+            let row = drawn.lines().find(|line| line.contains("default-00001")).expect("a node");
+            assert!(row.contains("c-16x-amd64-linux "), "{width}: {row}");
+        }
+        for (width, headings) in [(99, 0), (100, 1), (104, 2), (119, 3)] {
+            let drawn = drawn(width, 24, &picture(3));
+            let shown = FURTHER.iter().filter(|(heading, _)| drawn.contains(heading)).count();
+            assert!(shown >= headings, "{width}: {drawn}");
+        }
     }
 
     #[test]

@@ -296,3 +296,25 @@ fn a_folder_in_use_is_not_mixed_with_another_cluster() {
     let (said, notes, _) = once(&folder, &["--data-dir", &data]);
     assert!(said.starts_with("2 nodes  8 pods running"), "{said}{notes}");
 }
+
+#[test]
+fn a_file_that_is_not_there_is_told_with_its_flag() {
+    let folder = Folder::new("not-there");
+    let (_, complaint, code) = once(&folder, &["--from", "/there/is/no/such.yaml"]);
+    assert_eq!(code, Some(2), "{complaint}");
+    assert_eq!(
+        complaint,
+        "error: /there/is/no/such.yaml: no such file or folder; check the path after --from\n"
+    );
+}
+
+#[test]
+fn without_a_kubeconfig_the_reason_is_told_once() {
+    let folder = Folder::new("no-kubeconfig");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_joiner"));
+    command.args(["snapshot", "-o", "-"]).env("HOME", &folder.0).env_remove("KUBECONFIG");
+    let output = command.env_remove("KUBERNETES_SERVICE_HOST").output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(complaint.matches("os error 2").count(), 1, "{complaint}");
+    assert!(complaint.contains("or start a simulated cluster with `joiner up`"), "{complaint}");
+}

@@ -37,7 +37,7 @@ pub(crate) fn live(pace: Pace, log: Log, script: impl AsyncFnOnce(&mut Hands)) -
         if let Pace::Times(factor) = pace {
             tokio::spawn(joiner_sim::pace::keep(clock.clone(), factor));
         }
-        let catalogue = Some(Catalogue::hypothetical());
+        let catalogue = Some(Catalogue::hypothetical().into());
         let design = Design { clock, seed: SEED, catalogue, folder: None, restored: Vec::new() };
         let Parts { client, clock, mut world, controllers, .. } = design.assemble().unwrap();
         let controllers = controllers.unwrap();

@@ -33,6 +33,11 @@ async fn kubectl_says_the_same_on_both_servers() {
     // The embedded server has them from the start.
     let (_, installed) = real.run("apply --server-side -f -", Some(&definitions));
     assert!(installed.contains("serverside-applied"), "{installed}");
+    for definition in joiner_api::crd::of_others() {
+        let definition = serde_json::to_string(&definition).unwrap();
+        let (_, installed) = real.run("apply --server-side -f -", Some(&definition));
+        assert!(installed.contains("serverside-applied"), "{installed}");
+    }
     let ours = Terminal::new(&kubectl, &embedded.kubeconfig);
 
     let documents = documents();
@@ -61,6 +66,22 @@ async fn kubectl_says_the_same_on_both_servers() {
         problems.join("\n")
     );
     assert!(equal > 100, "{equal} commands");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_examples_are_applied_at_once() {
+    let Some(programs) = joiner_testbed::programs_for("all_examples_are_applied_at_once").unwrap() else {
+        return;
+    };
+    let embedded = Embedded::start().await;
+    let kubectl = Terminal::new(&programs.path("kubectl"), &embedded.kubeconfig);
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/");
+    // A second time changes what is there.
+    for _ in 0..2 {
+        let (code, said) = kubectl.run(&format!("apply --namespace=default -f {examples}"), None);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("ec2nodeclass.karpenter.k8s.aws/default "), "{said}");
+    }
 }
 
 fn documents() -> BTreeMap<&'static str, String> {

@@ -56,8 +56,9 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> anyhow
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = match kubeconfig {
         Some(path) => {
-            let read = Kubeconfig::read_from(path)
-                .with_context(|| format!("cannot read the kubeconfig `{}`", path.display()))?;
+            let read = Kubeconfig::read_from(path).map_err(|error| {
+                anyhow::anyhow!("cannot read the kubeconfig `{}`: {}", path.display(), innermost(&error))
+            })?;
             Config::from_custom_kubeconfig(read, &options)
                 .await
                 .with_context(|| format!("cannot use the kubeconfig `{}`", path.display()))?
@@ -65,10 +66,25 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> anyhow
         None if context.is_some() => {
             Config::from_kubeconfig(&options).await.context("cannot use the kubeconfig")?
         }
-        None => Config::infer().await.context("no cluster is known: name a kubeconfig with --kubeconfig")?,
+        None => Config::infer().await.map_err(|error| {
+            // Its causes say the same thing again, each in more words.
+            let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            anyhow::anyhow!(
+                "no cluster is known ({why}): name a kubeconfig with --kubeconfig, or start a simulated cluster with `joiner up`"
+            )
+        })?,
     };
     let url = config.cluster_url.clone();
     Client::try_from(config).with_context(|| format!("cannot set up a connection to {url}"))
+}
+
+/// The cause of all causes.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
 }
 
 /// What was read so far.

@@ -8,12 +8,13 @@ use anyhow::Context;
 use jiff::Timestamp;
 use joiner_apiserver::VERSION;
 use joiner_apiserver::crd::Definition;
-use joiner_apiserver::credentials::{Credentials, write_private};
+use joiner_apiserver::credentials::Credentials;
 use joiner_apiserver::serve::Endpoint;
 use joiner_apiserver::service::{ApiServer, Settings};
 use serde_json::Value;
 
 use super::UpArgs;
+use super::kubeconfig::Kubeconfig;
 use crate::Streams;
 
 /// Serves until interrupted.
@@ -47,9 +48,7 @@ async fn serve(arguments: &UpArgs, streams: &mut Streams<'_>) -> anyhow::Result<
     server.saved().await.map_err(|reason| anyhow::anyhow!("{reason}"))?;
     let address = SocketAddr::new(arguments.listen, arguments.port);
     let endpoint = Endpoint::open(address, &credentials).await?;
-    let path = std::path::absolute(&arguments.kubeconfig)?;
-    write_private(&path, &endpoint.kubeconfig())
-        .with_context(|| format!("cannot write `{}`", path.display()))?;
+    let kubeconfig = Kubeconfig::write(arguments, endpoint.kubeconfig())?;
     writeln!(
         streams.out,
         "A Kubernetes API ({VERSION}) listens on https://{}. Nothing runs behind it.\n",
@@ -61,7 +60,7 @@ async fn serve(arguments: &UpArgs, streams: &mut Streams<'_>) -> anyhow::Result<
             "Other machines can reach it: whoever has the token of the kubeconfig may do everything.\n"
         )?;
     }
-    writeln!(streams.out, "  export KUBECONFIG={}", path.display())?;
+    writeln!(streams.out, "  export KUBECONFIG={}", kubeconfig.path().display())?;
     writeln!(streams.out, "  kubectl get nodepools,nodes,pods -A\n")?;
     match folder {
         Some(folder) => {
@@ -71,11 +70,12 @@ async fn serve(arguments: &UpArgs, streams: &mut Streams<'_>) -> anyhow::Result<
     }
     streams.out.flush()?;
     endpoint.serve(server.clone(), interrupted).await;
+    drop(kubeconfig);
     server.close();
     Ok(())
 }
 
-/// The definitions of joiner's kinds, on their way: they are written down and their rules compiled on a thread of their own, while a server
+/// The definitions of joiner's kinds, and of a kind of others, on their way: they are written down and their rules compiled on a thread of their own, while a server
 /// is made.
 pub struct Definitions(JoinHandle<serde_json::Result<Vec<Value>>>);
 
@@ -83,8 +83,8 @@ impl Definitions {
     /// Begins.
     pub fn begin() -> std::io::Result<Self> {
         let work = || {
-            let all: Result<Vec<Value>, _> =
-                joiner_api::crd::all().iter().map(serde_json::to_value).collect();
+            let kinds = joiner_api::crd::all().into_iter().chain(joiner_api::crd::of_others());
+            let all: Result<Vec<Value>, _> = kinds.map(serde_json::to_value).collect();
             for definition in all.iter().flatten() {
                 // The server refuses one that cannot be read; whoever reads it next finds it read.
                 let _ = Definition::read(definition);

@@ -23,6 +23,21 @@ use crate::import::restore;
 /// otherwise fill gigabytes with the past.
 const HISTORY: usize = 20_000;
 
+/// Instance types that can be had.
+#[derive(Debug, Clone)]
+pub struct Offer {
+    /// The types.
+    pub catalogue: Catalogue,
+    /// Whether pools of AWS classes get these too; else they get the types of AWS.
+    pub for_all: bool,
+}
+
+impl From<Catalogue> for Offer {
+    fn from(catalogue: Catalogue) -> Self {
+        Self { catalogue, for_all: false }
+    }
+}
+
 /// How a cluster is put together.
 #[derive(Debug)]
 pub struct Design {
@@ -31,7 +46,7 @@ pub struct Design {
     /// Where chance comes from.
     pub seed: u64,
     /// Instance types joiner can have; nothing if joiner is not in the cluster.
-    pub catalogue: Option<Catalogue>,
+    pub catalogue: Option<Offer>,
     /// Where objects are kept.
     pub folder: Option<PathBuf>,
     /// Objects of another cluster, which live on in this one.
@@ -82,9 +97,10 @@ impl Design {
         let mut world = World::around(server.clone(), clock.clone(), world_settings);
         world.join(Box::new(Scheduler::new(joiner_sim::scheduler::Settings::default())));
         let client = Client::new(server.clone(), "default");
-        let controllers = self.catalogue.map(|catalogue| {
+        let controllers = self.catalogue.map(|Offer { catalogue, for_all }| {
             let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
-            let provider = KwokProvider::new(client.clone(), catalogue, clock.clone(), self.seed);
+            let provider =
+                KwokProvider::new(client.clone(), catalogue, clock.clone(), self.seed).serving_aws(for_all);
             let settings =
                 joiner_controllers::Settings { seed: self.seed, ..joiner_controllers::Settings::default() };
             Controllers::new(client.clone(), Arc::new(provider), clock, settings)

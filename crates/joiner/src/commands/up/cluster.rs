@@ -14,7 +14,6 @@ use joiner_api::{NodeClaim, names};
 use joiner_apiserver::service::ApiServer;
 use joiner_controllers::Summary;
 use joiner_provider::TypeSet;
-use joiner_provider_kwok::Catalogue;
 use joiner_sim::clock::Clock;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
@@ -23,7 +22,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::assembly::{Design, Parts};
+use super::assembly::{Design, Offer, Parts};
 use super::demo::{self, Action};
 use super::feed::SharedBoard;
 use super::{Speed, objects};
@@ -52,7 +51,7 @@ pub struct Wish {
     /// Whether the scripted day is lived.
     pub demo: bool,
     /// Instance types joiner can have; nothing if joiner is not in the cluster.
-    pub catalogue: Option<Catalogue>,
+    pub catalogue: Option<Offer>,
     /// Where objects are kept.
     pub folder: Option<PathBuf>,
 }

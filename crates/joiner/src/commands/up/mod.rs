@@ -2,13 +2,14 @@
 //!
 //! [`api_only`] serves the Kubernetes API and nothing else. Otherwise a simulated cluster lives behind it: [`assembly`] puts it together, with
 //! joiner in it, and [`cluster`] runs it on a thread of its own; [`feed`] keeps a board of its nodes and pods; [`show`] puts the board on the terminal; [`demo`] is a
-//! scripted day, and [`objects`] brings manifests in.
+//! scripted day, [`objects`] brings manifests in, and [`kubeconfig`] lets clients in.
 
 mod api_only;
 pub mod assembly;
 pub mod cluster;
 mod demo;
 pub mod feed;
+mod kubeconfig;
 pub mod objects;
 mod show;
 
@@ -71,8 +72,8 @@ pub struct UpArgs {
     /// Leave joiner out: pods without a place stay without.
     #[arg(long)]
     pub no_autoscaler: bool,
-    /// Instance types that can be had: KWOK's made-up ones, or those of AWS with their prices. Without it, `aws` if pools or nodes of
-    /// `--from` are of AWS, else `kwok`.
+    /// Instance types that can be had: KWOK's made-up ones, or those of AWS with their prices. Without it, pools that refer to an EC2NodeClass
+    /// get `aws`, others `kwok`; all get `aws` if pools or nodes of `--from` are of AWS.
     #[arg(long, value_enum)]
     pub catalog: Option<crate::cli::Catalog>,
     /// Print the cluster once when everything has come to rest, and end.
@@ -81,8 +82,8 @@ pub struct UpArgs {
     /// Names, uids and every chance come from this number.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Where to write the file that lets clients in; it is overwritten.
-    #[arg(long, value_name = "FILE", default_value = "joiner.kubeconfig")]
+    /// Where to write the file that lets clients in. It is overwritten, and removed at the end unless there is a data folder.
+    #[arg(long, value_name = "FILE", default_value = kubeconfig::USUAL)]
     pub kubeconfig: PathBuf,
     /// The port; 0 takes a free one.
     #[arg(long, default_value_t = 0)]
@@ -131,6 +132,7 @@ impl Speed {
 
 /// Serves until interrupted.
 pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
+    kubeconfig::Kubeconfig::check(arguments)?;
     if arguments.api_only {
         api_only::run(arguments, streams)?;
         return Ok(FINE);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use joiner_api::names::{KWOK_API_VERSION, kinds};
+use joiner_api::names::{AWS_API_VERSION, KWOK_API_VERSION, kinds};
 use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::field::text;
 use crate::load::documents::cut;
-use crate::load::objects::read_value;
+use crate::load::objects::{line_of, read_value};
 use crate::load::{Documents, Source, sources};
 use crate::report::InputError;
 
@@ -41,6 +41,54 @@ pub fn read_text(name: &str, text: &str) -> Result<Vec<Value>, InputError> {
     Ok(objects)
 }
 
+/// Which of the objects a failure is about.
+#[derive(Debug)]
+struct At(usize);
+
+impl std::fmt::Display for At {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "object {}", self.0 + 1)
+    }
+}
+
+/// A failure to apply objects, with the place of the object in the files that the last of them came from.
+pub fn with_place(error: anyhow::Error, files: &[PathBuf], added: usize) -> anyhow::Error {
+    let Some(found) = error.downcast_ref::<InputError>().cloned() else { return error };
+    let at = error.downcast_ref::<At>().and_then(|At(at)| at.checked_sub(added));
+    // Files are read again: places of a hundred thousand objects are not worth keeping for one.
+    match at.and_then(|at| place(files, at, found.object.as_deref()?)) {
+        Some((file, line)) => InputError { file, line, ..found }.into(),
+        None => found.into(),
+    }
+}
+
+/// File and line of an object, if it is the one that is meant.
+fn place(files: &[PathBuf], wanted: usize, told: &str) -> Option<(String, Option<usize>)> {
+    let (mut count, mut found) = (0, None);
+    let sources = sources(files).ok().filter(|sources| !sources.contains(&Source::Stdin))?;
+    let looked = Documents::new(&sources).for_each(&mut |document| {
+        let name = sources[document.source].name();
+        let mut objects = Vec::new();
+        flatten(read_value(&name, &document)?, &mut objects);
+        let before = count;
+        count += objects.len();
+        let Some(object) = wanted.checked_sub(before).and_then(|at| objects.get(at)) else { return Ok(()) };
+        if found.is_none() && told_of(object) == told {
+            let item = format!("items[{}].", wanted - before);
+            let within = if objects.len() > 1 { item.as_str() } else { "" };
+            let line = line_of(&name, &document, &format!("{within}metadata.name"));
+            found = Some((name, line.or(document.line)));
+        }
+        Ok(())
+    });
+    looked.ok().and(found)
+}
+
+/// What messages call an object.
+fn told_of(object: &Value) -> String {
+    format!("{} `{}`", text(object, "/kind"), text(object, "/metadata/name"))
+}
+
 fn flatten(value: Value, objects: &mut Vec<Value>) {
     let is_list = value["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
     match value {
@@ -53,7 +101,7 @@ fn flatten(value: Value, objects: &mut Vec<Value>) {
     }
 }
 
-/// Adds what manifests for `plan` may leave out, before everything else: namespaces that objects are in, and KWOK's node classes that pools
+/// Adds what manifests for `plan` may leave out, before everything else: namespaces that objects are in, and node classes that pools
 /// refer to. Says what was added.
 pub fn complete(objects: &mut Vec<Value>) -> Vec<String> {
     let text = |object: &Value, path: &str| text(object, path).to_owned();
@@ -71,8 +119,13 @@ pub fn complete(objects: &mut Vec<Value>) -> Vec<String> {
         }
         let class = text(object, "/spec/template/spec/nodeClassRef/name");
         let kind = text(object, "/spec/template/spec/nodeClassRef/kind");
-        if kind == kinds::KWOK_NODE_CLASS && there.insert((kind.clone(), class.clone())) {
-            added.push(json!({"apiVersion": KWOK_API_VERSION, "kind": kind, "metadata": {"name": class}}));
+        let version = match kind.as_str() {
+            kinds::KWOK_NODE_CLASS => KWOK_API_VERSION,
+            kinds::EC2_NODE_CLASS => AWS_API_VERSION,
+            _ => continue,
+        };
+        if there.insert((kind.clone(), class.clone())) {
+            added.push(json!({"apiVersion": version, "kind": kind, "metadata": {"name": class}}));
         }
     }
     let notes = added
@@ -92,7 +145,7 @@ pub fn complete(objects: &mut Vec<Value>) -> Vec<String> {
 /// Applies objects one after the other; what is in no namespace goes into `default`. Pods that stand on a node stand there again.
 pub async fn apply(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
     let mut known: Vec<(GroupVersionKind, ApiResource, ApiCapabilities)> = Vec::new();
-    for object in objects {
+    for (at, object) in objects.iter().enumerate() {
         let text = |path: &str| text(object, path);
         let (group, version) = match text("/apiVersion").split_once('/') {
             Some((group, version)) => (group, version),
@@ -100,21 +153,23 @@ pub async fn apply(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
         };
         let kind = GroupVersionKind::gvk(group, version, text("/kind"));
         let name = text("/metadata/name");
-        let told = format!("{} `{name}`", kind.kind);
-        let at = match known.iter().position(|(known, _, _)| *known == kind) {
-            Some(at) => at,
+        let told = told_of(object);
+        let known_at = match known.iter().position(|(known, _, _)| *known == kind) {
+            Some(found) => found,
             None => {
-                let (resource, abilities) = pinned_kind(client, &kind).await.map_err(|_| InputError {
-                    object: Some(told.clone()),
-                    message: format!("the cluster knows no kind `{}` in `{}`", kind.kind, kind.api_version()),
-                    remedy: Some("check `kind` and `apiVersion`, or apply its definition first".to_owned()),
-                    ..InputError::default()
+                let (resource, abilities) = pinned_kind(client, &kind).await.map_err(|_| {
+                    let message =
+                        format!("the cluster knows no kind `{}` in `{}`", kind.kind, kind.api_version());
+                    let remedy = "check `kind` and `apiVersion`, or apply its definition first".to_owned();
+                    let object = Some(told.clone());
+                    let error = InputError { object, message, remedy: Some(remedy), ..InputError::default() };
+                    anyhow::Error::new(error).context(At(at))
                 })?;
                 known.push((kind, resource, abilities));
                 known.len() - 1
             }
         };
-        let (_, resource, abilities) = &known[at];
+        let (_, resource, abilities) = &known[known_at];
         let api: Api<DynamicObject> = match abilities.scope {
             Scope::Cluster => Api::all_with(client.clone(), resource),
             Scope::Namespaced => {
@@ -131,7 +186,8 @@ pub async fn apply(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
                 object: Some(told),
                 message: format!("the cluster refuses it: {}", status.message),
                 ..InputError::default()
-            }),
+            })
+            .context(At(at)),
             error => anyhow::Error::new(error).context(told),
         })?;
     }
@@ -141,6 +197,8 @@ pub async fn apply(client: &Client, objects: &[Value]) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::up::assembly::Design;
+    use joiner_api::names::AWS_GROUP;
 
     #[test]
     fn the_demo_is_made_of_objects() {
@@ -165,6 +223,24 @@ mod tests {
         );
         assert_eq!(objects.len(), 6);
         assert_eq!(complete(&mut objects), Vec::<String>::new());
+    }
+
+    #[tokio::test]
+    async fn the_examples_are_applied_as_one_folder() {
+        let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+        let objects = read(&[PathBuf::from(examples)]).unwrap();
+        let clock = joiner_sim::clock::Clock::at_home(jiff::Timestamp::now());
+        let design = Design { clock, seed: 1, catalogue: None, folder: None, restored: Vec::new() };
+        let parts = design.assemble().unwrap();
+        // What differs between two files of the same object must be allowed to change, either way round.
+        apply(&parts.client, &objects).await.unwrap();
+        apply(&parts.client, &objects).await.unwrap();
+        let kind = GroupVersionKind::gvk(AWS_GROUP, "v1", "EC2NodeClass");
+        let (resource, _) = pinned_kind(&parts.client, &kind).await.unwrap();
+        let classes: Api<DynamicObject> = Api::all_with(parts.client.clone(), &resource);
+        let class = classes.get("default").await.unwrap();
+        assert_eq!(class.data["spec"]["role"], "KarpenterNodeRole-shop");
+        assert_eq!(class.data["status"]["conditions"][0]["type"], "Ready");
     }
 
     #[test]

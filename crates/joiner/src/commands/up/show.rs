@@ -7,15 +7,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use jiff::SignedDuration;
-use joiner_apiserver::credentials::{Credentials, write_private};
+use joiner_apiserver::credentials::Credentials;
 use joiner_apiserver::serve::Endpoint;
 use joiner_provider::TypeSet;
 use joiner_provider_kwok::Catalogue;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
+use super::assembly::Offer;
 use super::cluster::{Cluster, Wish};
+use super::kubeconfig::Kubeconfig;
 use super::{Speed, UpArgs, api_only, demo, objects};
 use crate::cli::Catalog;
+use crate::import::machines;
 use crate::view::lines::{self, Told};
 use crate::view::{Decision, NodeState, Picture, screen};
 use crate::{FINDINGS, FINE, Streams};
@@ -38,9 +41,11 @@ const WAITING: usize = 20;
 pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let mut objects =
         if arguments.filename.is_empty() { Vec::new() } else { objects::read(&arguments.filename)? };
+    let in_files = objects.len();
     for note in objects::complete(&mut objects) {
         writeln!(streams.err, "note: {note}")?;
     }
+    let added = objects.len() - in_files;
     let usual = match (arguments.demo, arguments.once) {
         // Nobody watches the day.
         (true, true) => Speed::Max,
@@ -63,9 +68,14 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         Catalog::Kwok => Catalogue::hypothetical(),
         Catalog::Aws => Catalogue::aws(),
     };
-    // Nodes of another cluster do not say what they cost.
-    let prices = import.is_some().then(|| {
-        let Catalogue { types, well_known, .. } = catalogue.clone();
+    let offer = Offer { catalogue, for_all: of_aws || arguments.catalog.is_some() };
+    // Nodes of files do not say what they cost.
+    let has_nodes = import.is_some() || objects.iter().any(|object| object["kind"] == "Node");
+    let prices = has_nodes.then(|| {
+        let Catalogue { mut types, well_known, .. } = offer.catalogue.clone();
+        if !offer.for_all && machines::are_of_aws(&objects) {
+            types.extend(Catalogue::aws().types);
+        }
         Arc::new(TypeSet { generation: 1, types, well_known })
     });
     let credentials = match &arguments.data_dir {
@@ -85,9 +95,7 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     });
     let address = SocketAddr::new(arguments.listen, arguments.port);
     let endpoint = runtime.block_on(Endpoint::open(address, &credentials))?;
-    let path = std::path::absolute(&arguments.kubeconfig)?;
-    write_private(&path, &endpoint.kubeconfig())
-        .with_context(|| format!("cannot write `{}`", path.display()))?;
+    let kubeconfig = Kubeconfig::write(arguments, endpoint.kubeconfig())?;
 
     let cluster = Cluster::start(Wish {
         speed,
@@ -97,7 +105,7 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         prices,
         objects,
         demo: arguments.demo,
-        catalogue: (!arguments.no_autoscaler).then_some(catalogue),
+        catalogue: (!arguments.no_autoscaler).then_some(offer),
         folder: arguments.data_dir.clone(),
     })?;
     for note in &cluster.notes {
@@ -112,8 +120,8 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     }
     runtime.spawn(endpoint.serve(cluster.server.clone(), std::future::pending()));
     let autoscaled = !arguments.no_autoscaler;
-    let mut show =
-        Show { cluster, pace: speed.words(), kubeconfig: path.display().to_string(), signal, autoscaled };
+    let path = kubeconfig.path().display().to_string();
+    let mut show = Show { cluster, pace: speed.words(), kubeconfig: path, signal, autoscaled };
     let outcome = if arguments.once {
         show.once(streams)
     } else if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
@@ -123,7 +131,7 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     };
     runtime.spawn(api_only::end_at_once());
     // What went wrong inside says more than what went wrong with showing it.
-    show.cluster.end()?;
+    show.cluster.end().map_err(|error| objects::with_place(error, &arguments.filename, added))?;
     runtime.shutdown_background();
     outcome
 }
