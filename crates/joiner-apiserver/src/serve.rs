@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,13 +22,16 @@ use tower::service_fn;
 
 use crate::credentials::{CredentialError, Credentials};
 use crate::rest::Failure;
-use crate::service::{ApiServer, ResponseBody};
+use crate::service::{ApiServer, ResponseBody, drain};
 
 /// So many clients at once, each with as many requests as HTTP/2 allows it.
 const MOST_CONNECTIONS: usize = 4096;
 
 /// A client that has not greeted or sent its headers by then is gone.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// So much is read of a body that nobody wants: most clients listen only when they have sent all.
+const LONGEST_UNREAD: usize = 256 * 1024;
 
 /// Why a listener could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -175,15 +179,16 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer, t
                 .headers()
                 .get(AUTHORIZATION)
                 .is_some_and(|given| same(given.as_bytes(), token.as_bytes()));
-            let answer = if !known {
-                refuse(&Failure::new(401, "Unauthorized", "Unauthorized"))
+            let refused = if !known {
+                Failure::new(401, "Unauthorized", "Unauthorized")
             } else if request.headers().contains_key(ORIGIN) {
                 // Clients are programs. A page in a browser that got hold of the token is none.
-                refuse(&Failure::new(403, "Forbidden", "requests of web pages are not answered"))
+                Failure::new(403, "Forbidden", "requests of web pages are not answered")
             } else {
-                server.answer(request).await
+                return Ok::<_, std::convert::Infallible>(server.answer(request).await);
             };
-            Ok::<_, std::convert::Infallible>(answer)
+            drain(pin!(request.into_body()), LONGEST_UNREAD).await;
+            Ok(refuse(&refused))
         }
     });
     let mut builder = Builder::new(TokioExecutor::new());

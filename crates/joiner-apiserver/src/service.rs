@@ -3,16 +3,16 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::path::Path;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::Service;
@@ -28,6 +28,9 @@ pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Longer bodies are refused.
 const LONGEST_BODY: usize = 3 * 1024 * 1024;
+
+/// So much more is read of a body that is refused for its length.
+const LONGEST_DRAINED: usize = 64 * 1024 * 1024;
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -198,17 +201,7 @@ where
 {
     let (parts, body) = request.into_parts();
     let header = |name: HeaderName| text(&parts.headers, &name);
-    let collected = Limited::new(body, LONGEST_BODY).collect().await.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            Failure::new(
-                413,
-                "RequestEntityTooLarge",
-                format!("Request entity too large: limit is {LONGEST_BODY}"),
-            )
-        } else {
-            Failure::bad_request(format!("error reading the body: {error}"))
-        }
-    })?;
+    let body = collect(body).await?;
     Ok(Incoming {
         path: parts.uri.path().to_owned(),
         query: Query::parse(parts.uri.query().unwrap_or_default()),
@@ -216,9 +209,50 @@ where
         content_type: header(CONTENT_TYPE)
             .map(|kind| kind.split(';').next().unwrap_or_default().trim().to_owned()),
         user_agent: header(USER_AGENT).unwrap_or_default(),
-        body: collected.to_bytes(),
+        body,
         method: parts.method,
     })
+}
+
+/// Reads a body. One that is too long is read on for a while: most clients listen only when they have sent all.
+async fn collect<B>(body: B) -> Result<Bytes, Failure>
+where
+    B: Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut body = pin!(body);
+    let (mut pieces, mut length): (Vec<Bytes>, usize) = (Vec::new(), 0);
+    while length <= LONGEST_BODY
+        && let Some(frame) = body.frame().await
+    {
+        let frame = frame
+            .map_err(|error| Failure::bad_request(format!("error reading the body: {}", error.into())))?;
+        let Ok(mut data) = frame.into_data() else { continue };
+        length += data.remaining();
+        pieces.push(data.copy_to_bytes(data.remaining()));
+    }
+    if length > LONGEST_BODY {
+        drop(pieces);
+        drain(body, LONGEST_DRAINED).await;
+        let message = format!("Request entity too large: limit is {LONGEST_BODY}");
+        return Err(Failure::new(413, "RequestEntityTooLarge", message));
+    }
+    match pieces.len() {
+        // What came in one piece is not copied.
+        0 | 1 => Ok(pieces.pop().unwrap_or_default()),
+        _ => Ok(pieces.concat().into()),
+    }
+}
+
+/// Reads so many bytes of a body, and drops them.
+pub(crate) async fn drain<B: Body>(mut body: Pin<&mut B>, mut bytes: usize) {
+    while let Some(Ok(frame)) = body.frame().await {
+        let length = frame.data_ref().map_or(0, Buf::remaining);
+        match bytes.checked_sub(length) {
+            Some(left) => bytes = left,
+            None => return,
+        }
+    }
 }
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {

@@ -409,7 +409,7 @@ fn about_server(core: &Core, incoming: &Incoming, route: Route) -> Result<Answer
         |document: Value| Answer { content_type: Some(ONE_DOCUMENT), ..Answer::document(document) };
     match route {
         Route::Root => Ok(Answer::document(core.with_resources(root))),
-        Route::Health => Ok(Answer::text("ok")),
+        Route::Health => Ok(Answer::text(health(incoming))),
         Route::Version => Ok(Answer::document(version())),
         Route::CoreVersions if one_document()? => {
             Ok(aggregated(core.with_resources(|all| discovery::aggregated(all, true))))
@@ -444,6 +444,26 @@ fn about_server(core: &Core, incoming: &Incoming, route: Route) -> Result<Answer
             .ok_or_else(Failure::unknown_path),
         Route::Resource(_) | Route::Unknown => Err(Failure::unknown_path()),
     }
+}
+
+/// `/readyz` and its kin: there is one check, that somebody answers.
+fn health(incoming: &Incoming) -> String {
+    if !incoming.query.is_set("verbose") {
+        return "ok".to_owned();
+    }
+    let (mut text, mut unknown) = ("[+]ping ok\n".to_owned(), Vec::new());
+    for excluded in incoming.query.all("exclude") {
+        match excluded {
+            "ping" => text = "[+]ping excluded: ok\n".to_owned(),
+            other => unknown.push(format!("{other:?}")),
+        }
+    }
+    if !unknown.is_empty() {
+        let unknown = unknown.join(",");
+        text += &format!("warn: some health checks cannot be excluded: no matches for {unknown}\n");
+    }
+    let name = incoming.path.split('/').find(|segment| !segment.is_empty()).unwrap_or_default();
+    text + &format!("{name} check passed\n")
 }
 
 fn root(all: &[&Resources]) -> Value {
