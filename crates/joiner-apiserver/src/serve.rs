@@ -23,6 +23,7 @@ use tower::service_fn;
 use crate::credentials::{CredentialError, Credentials};
 use crate::rest::Failure;
 use crate::service::{ApiServer, ResponseBody, drain};
+use crate::tokens::same;
 
 /// So many clients at once, each with as many requests as HTTP/2 allows it.
 const MOST_CONNECTIONS: usize = 4096;
@@ -141,6 +142,7 @@ impl Endpoint {
 
     /// Answers until `end` comes. Open watches are cut off then.
     pub async fn serve(self, server: ApiServer, end: impl Future<Output = ()>) {
+        server.admit(&self.token);
         let token: Arc<str> = format!("Bearer {}", self.token).into();
         let room = Arc::new(Semaphore::new(self.most_connections));
         let mut connections = JoinSet::new();
@@ -175,10 +177,8 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer, t
     let service = service_fn(move |request: Request<_>| {
         let (server, token) = (server.clone(), token.clone());
         async move {
-            let known = request
-                .headers()
-                .get(AUTHORIZATION)
-                .is_some_and(|given| same(given.as_bytes(), token.as_bytes()));
+            let given = request.headers().get(AUTHORIZATION).map_or(&[][..], HeaderValue::as_bytes);
+            let known = same(given, token.as_bytes()) || is_issued(&server, given);
             let refused = if !known {
                 Failure::new(401, "Unauthorized", "Unauthorized")
             } else if request.headers().contains_key(ORIGIN) {
@@ -196,10 +196,10 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer, t
     let _ = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).await;
 }
 
-/// Compares without telling by its duration where a difference is.
-fn same(given: &[u8], wanted: &[u8]) -> bool {
-    given.len() == wanted.len()
-        && given.iter().zip(wanted).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
+/// Whether a service account shows a token that it has got from the server.
+fn is_issued(server: &ApiServer, given: &[u8]) -> bool {
+    let token = given.strip_prefix(b"Bearer ").and_then(|token| std::str::from_utf8(token).ok());
+    token.is_some_and(|token| server.knows_token(token))
 }
 
 fn refuse(failure: &Failure) -> Response<ResponseBody> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -86,6 +86,7 @@ impl ApiServer {
             custom: Mutex::new(Arc::new(Resources::default())),
             collect_garbage: settings.collect_garbage,
             usage: settings.usage,
+            tokens: crate::tokens::Tokens::default(),
         };
         if known {
             rest::learn_definitions(&core);
@@ -103,6 +104,16 @@ impl ApiServer {
     /// It cannot be written; the text says why.
     pub async fn saved(&self) -> Result<(), Arc<str>> {
         self.core.store.saved().await
+    }
+
+    /// The token that a door opens to, for those who ask the server about it.
+    pub(crate) fn admit(&self, token: &str) {
+        self.core.tokens.admit(token);
+    }
+
+    /// Whether a token is that of a service account.
+    pub(crate) fn knows_token(&self, token: &str) -> bool {
+        self.core.tokens.holder(&self.core, token).is_some()
     }
 
     /// Forgets all changes so far, as a compaction does: watches and lists of older versions are told that theirs has expired.
@@ -209,6 +220,8 @@ where
         content_type: header(CONTENT_TYPE)
             .map(|kind| kind.split(';').next().unwrap_or_default().trim().to_owned()),
         user_agent: header(USER_AGENT).unwrap_or_default(),
+        authorization: header(AUTHORIZATION),
+        pretence: pretence(&parts.headers),
         body,
         method: parts.method,
     })
@@ -253,6 +266,14 @@ pub(crate) async fn drain<B: Body>(mut body: Pin<&mut B>, mut bytes: usize) {
             None => return,
         }
     }
+}
+
+/// Whom the sender pretends to be.
+fn pretence(headers: &HeaderMap) -> Vec<(String, String)> {
+    let given = headers.iter().filter_map(|(name, value)| {
+        Some((name.as_str().strip_prefix("impersonate-")?.to_owned(), value.to_str().ok()?.to_owned()))
+    });
+    given.collect()
 }
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {

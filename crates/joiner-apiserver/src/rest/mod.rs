@@ -27,6 +27,7 @@ mod stream;
 mod typed;
 mod update;
 mod usage;
+mod users;
 mod written_list;
 
 use std::sync::Arc;
@@ -60,6 +61,7 @@ pub use restore::Restored;
 pub(crate) use restore::{prepare as prepare_restored, put as put_restored};
 pub use status::{Cause, Failure};
 pub(crate) use update::{UpdateContext, replace, update_object};
+pub(crate) use users::User;
 pub use written_list::WrittenList;
 
 /// What the server is made of: the objects, and its sources of time and chance.
@@ -76,6 +78,8 @@ pub struct Core {
     pub collect_garbage: bool,
     /// Whether there is usage of pods and nodes to ask for.
     pub usage: bool,
+    /// Tokens of service accounts.
+    pub(crate) tokens: crate::tokens::Tokens,
 }
 
 impl Core {
@@ -134,6 +138,10 @@ pub struct Incoming {
     pub content_type: Option<String>,
     /// The header `User-Agent`.
     pub user_agent: String,
+    /// The header `Authorization`.
+    pub authorization: Option<String>,
+    /// The headers `Impersonate-…`: the rest of the name in small letters, and the value.
+    pub pretence: Vec<(String, String)>,
     /// The body.
     pub body: Bytes,
 }
@@ -248,6 +256,7 @@ impl Target<'_> {
 /// # Errors
 /// The refusal, to be sent as a `Status`.
 pub async fn handle(core: &Core, incoming: &Incoming) -> Result<Answer, Failure> {
+    users::pretended(incoming)?;
     let place = match path::route(&incoming.path) {
         Route::Resource(place) => place,
         other => return about_server(core, incoming, other),
