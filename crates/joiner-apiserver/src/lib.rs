@@ -43,6 +43,7 @@ pub mod serve;
 pub mod service;
 pub mod store;
 pub mod table;
+mod tokens;
 mod validation;
 
 /// The version of Kubernetes that the server answers as.

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,13 +22,17 @@ use tower::service_fn;
 
 use crate::credentials::{CredentialError, Credentials};
 use crate::rest::Failure;
-use crate::service::{ApiServer, ResponseBody};
+use crate::service::{ApiServer, ResponseBody, drain};
+use crate::tokens::same;
 
 /// So many clients at once, each with as many requests as HTTP/2 allows it.
 const MOST_CONNECTIONS: usize = 4096;
 
 /// A client that has not greeted or sent its headers by then is gone.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// So much is read of a body that nobody wants: most clients listen only when they have sent all.
+const LONGEST_UNREAD: usize = 256 * 1024;
 
 /// Why a listener could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -137,6 +142,7 @@ impl Endpoint {
 
     /// Answers until `end` comes. Open watches are cut off then.
     pub async fn serve(self, server: ApiServer, end: impl Future<Output = ()>) {
+        server.admit(&self.token);
         let token: Arc<str> = format!("Bearer {}", self.token).into();
         let room = Arc::new(Semaphore::new(self.most_connections));
         let mut connections = JoinSet::new();
@@ -171,19 +177,18 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer, t
     let service = service_fn(move |request: Request<_>| {
         let (server, token) = (server.clone(), token.clone());
         async move {
-            let known = request
-                .headers()
-                .get(AUTHORIZATION)
-                .is_some_and(|given| same(given.as_bytes(), token.as_bytes()));
-            let answer = if !known {
-                refuse(&Failure::new(401, "Unauthorized", "Unauthorized"))
+            let given = request.headers().get(AUTHORIZATION).map_or(&[][..], HeaderValue::as_bytes);
+            let known = same(given, token.as_bytes()) || is_issued(&server, given);
+            let refused = if !known {
+                Failure::new(401, "Unauthorized", "Unauthorized")
             } else if request.headers().contains_key(ORIGIN) {
                 // Clients are programs. A page in a browser that got hold of the token is none.
-                refuse(&Failure::new(403, "Forbidden", "requests of web pages are not answered"))
+                Failure::new(403, "Forbidden", "requests of web pages are not answered")
             } else {
-                server.answer(request).await
+                return Ok::<_, std::convert::Infallible>(server.answer(request).await);
             };
-            Ok::<_, std::convert::Infallible>(answer)
+            drain(pin!(request.into_body()), LONGEST_UNREAD).await;
+            Ok(refuse(&refused))
         }
     });
     let mut builder = Builder::new(TokioExecutor::new());
@@ -191,10 +196,10 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer, t
     let _ = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).await;
 }
 
-/// Compares without telling by its duration where a difference is.
-fn same(given: &[u8], wanted: &[u8]) -> bool {
-    given.len() == wanted.len()
-        && given.iter().zip(wanted).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
+/// Whether a service account shows a token that it has got from the server.
+fn is_issued(server: &ApiServer, given: &[u8]) -> bool {
+    let token = given.strip_prefix(b"Bearer ").and_then(|token| std::str::from_utf8(token).ok());
+    token.is_some_and(|token| server.knows_token(token))
 }
 
 fn refuse(failure: &Failure) -> Response<ResponseBody> {

@@ -3,16 +3,16 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::path::Path;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
+use bytes::{Buf, Bytes};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::Service;
@@ -28,6 +28,9 @@ pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Longer bodies are refused.
 const LONGEST_BODY: usize = 3 * 1024 * 1024;
+
+/// So much more is read of a body that is refused for its length.
+const LONGEST_DRAINED: usize = 64 * 1024 * 1024;
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -83,6 +86,7 @@ impl ApiServer {
             custom: Mutex::new(Arc::new(Resources::default())),
             collect_garbage: settings.collect_garbage,
             usage: settings.usage,
+            tokens: crate::tokens::Tokens::default(),
         };
         if known {
             rest::learn_definitions(&core);
@@ -100,6 +104,16 @@ impl ApiServer {
     /// It cannot be written; the text says why.
     pub async fn saved(&self) -> Result<(), Arc<str>> {
         self.core.store.saved().await
+    }
+
+    /// The token that a door opens to, for those who ask the server about it.
+    pub(crate) fn admit(&self, token: &str) {
+        self.core.tokens.admit(token);
+    }
+
+    /// Whether a token is that of a service account.
+    pub(crate) fn knows_token(&self, token: &str) -> bool {
+        self.core.tokens.holder(&self.core, token).is_some()
     }
 
     /// Forgets all changes so far, as a compaction does: watches and lists of older versions are told that theirs has expired.
@@ -198,17 +212,7 @@ where
 {
     let (parts, body) = request.into_parts();
     let header = |name: HeaderName| text(&parts.headers, &name);
-    let collected = Limited::new(body, LONGEST_BODY).collect().await.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            Failure::new(
-                413,
-                "RequestEntityTooLarge",
-                format!("Request entity too large: limit is {LONGEST_BODY}"),
-            )
-        } else {
-            Failure::bad_request(format!("error reading the body: {error}"))
-        }
-    })?;
+    let body = collect(body).await?;
     Ok(Incoming {
         path: parts.uri.path().to_owned(),
         query: Query::parse(parts.uri.query().unwrap_or_default()),
@@ -216,9 +220,60 @@ where
         content_type: header(CONTENT_TYPE)
             .map(|kind| kind.split(';').next().unwrap_or_default().trim().to_owned()),
         user_agent: header(USER_AGENT).unwrap_or_default(),
-        body: collected.to_bytes(),
+        authorization: header(AUTHORIZATION),
+        pretence: pretence(&parts.headers),
+        body,
         method: parts.method,
     })
+}
+
+/// Reads a body. One that is too long is read on for a while: most clients listen only when they have sent all.
+async fn collect<B>(body: B) -> Result<Bytes, Failure>
+where
+    B: Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut body = pin!(body);
+    let (mut pieces, mut length): (Vec<Bytes>, usize) = (Vec::new(), 0);
+    while length <= LONGEST_BODY
+        && let Some(frame) = body.frame().await
+    {
+        let frame = frame
+            .map_err(|error| Failure::bad_request(format!("error reading the body: {}", error.into())))?;
+        let Ok(mut data) = frame.into_data() else { continue };
+        length += data.remaining();
+        pieces.push(data.copy_to_bytes(data.remaining()));
+    }
+    if length > LONGEST_BODY {
+        drop(pieces);
+        drain(body, LONGEST_DRAINED).await;
+        let message = format!("Request entity too large: limit is {LONGEST_BODY}");
+        return Err(Failure::new(413, "RequestEntityTooLarge", message));
+    }
+    match pieces.len() {
+        // What came in one piece is not copied.
+        0 | 1 => Ok(pieces.pop().unwrap_or_default()),
+        _ => Ok(pieces.concat().into()),
+    }
+}
+
+/// Reads so many bytes of a body, and drops them.
+pub(crate) async fn drain<B: Body>(mut body: Pin<&mut B>, mut bytes: usize) {
+    while let Some(Ok(frame)) = body.frame().await {
+        let length = frame.data_ref().map_or(0, Buf::remaining);
+        match bytes.checked_sub(length) {
+            Some(left) => bytes = left,
+            None => return,
+        }
+    }
+}
+
+/// Whom the sender pretends to be.
+fn pretence(headers: &HeaderMap) -> Vec<(String, String)> {
+    let given = headers.iter().filter_map(|(name, value)| {
+        Some((name.as_str().strip_prefix("impersonate-")?.to_owned(), value.to_str().ok()?.to_owned()))
+    });
+    given.collect()
 }
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {

@@ -19,6 +19,7 @@ mod place;
 mod pods;
 mod resources;
 mod roles;
+mod schedules;
 mod scheduling;
 mod selectors;
 mod services;
@@ -45,6 +46,9 @@ pub(crate) fn on_create(resource: &Resource, object: &Value) -> Vec<Cause> {
     match &resource.custom {
         Some(_) => causes.extend(custom_rules(resource, object, None)),
         None => causes.extend(kind_rules(resource, object)),
+    }
+    if resource.is("batch", "cronjobs") {
+        causes.extend(schedules::on_create(object));
     }
     if resource.is("networking.k8s.io", "ingresses") {
         causes.extend(ingresses::on_create(object));
@@ -80,6 +84,7 @@ pub(crate) fn on_update(resource: &Resource, old: &Value, new: &Value, subresour
             causes.extend(pods::on_ephemeral_update(old, new));
         }
         ("", "nodes") => causes.extend(nodes::on_update(old, new)),
+        ("batch", "cronjobs") => causes.extend(schedules::on_update(old, new)),
         ("", "configmaps" | "secrets") => causes.extend(settings::on_update(old, new)),
         ("", "services") => causes.extend(services::on_update(old, new)),
         ("", "persistentvolumeclaims") => causes.extend(claims::on_update(old, new)),

@@ -25,8 +25,9 @@ pub struct Accepted {
     pub yaml: bool,
 }
 
-const MEDIA_TYPES: [&str; 3] =
-    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", PROTOBUF];
 
 const REFUSED: &str = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
     application/vnd.kubernetes.protobuf, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
@@ -40,8 +41,17 @@ pub fn negotiate(header: Option<&str>) -> Result<Accepted, Failure> {
     if header.trim().is_empty() {
         return Ok(Accepted { form: Form::Objects, yaml: false });
     }
-    if let Some(accepted) = header.split(',').find_map(accept_one) {
-        return Ok(accepted);
+    let mut protobuf = false;
+    for (media_type, form) in header.split(',').filter_map(accept_one) {
+        match media_type {
+            PROTOBUF => protobuf = true,
+            _ => return Ok(Accepted { form, yaml: media_type == "application/yaml" }),
+        }
+    }
+    // Kubernetes would answer this one. We cannot, and do not say that we could.
+    if protobuf {
+        let message = format!("only the following media types are accepted: {}", MEDIA_TYPES[..2].join(", "));
+        return Err(Failure::new(406, "NotAcceptable", message));
     }
     // A type that is known in a form that is not is refused later, and in other words.
     let known = |clause: &str| MEDIA_TYPES.contains(&clause.split(';').next().unwrap_or_default().trim());
@@ -52,12 +62,12 @@ pub fn negotiate(header: Option<&str>) -> Result<Accepted, Failure> {
     Err(Failure::new(406, "NotAcceptable", REFUSED).with_details(json!({})))
 }
 
-fn accept_one(clause: &str) -> Option<Accepted> {
+/// The media type and the form of one clause, if both are known.
+fn accept_one(clause: &str) -> Option<(&'static str, Form)> {
     let mut parts = clause.split(';').map(str::trim);
-    let yaml = match parts.next()? {
-        "application/json" | "application/*" | "*/*" => false,
-        "application/yaml" => true,
-        _ => return None,
+    let media_type = match parts.next()? {
+        "application/json" | "application/*" | "*/*" => MEDIA_TYPES[0],
+        given => MEDIA_TYPES.into_iter().find(|known| *known == given)?,
     };
     let (mut shape, mut group, mut version) = (None, None, None);
     for (key, value) in parts.filter_map(|part| part.split_once('=')) {
@@ -78,7 +88,7 @@ fn accept_one(clause: &str) -> Option<Accepted> {
         (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2")) => Form::Discovery,
         _ => return None,
     };
-    Some(Accepted { form, yaml })
+    Some((media_type, form))
 }
 
 #[cfg(test)]
@@ -98,6 +108,9 @@ mod tests {
             Ok(Form::Objects)
         );
         assert_eq!(form("text/csv").unwrap_err().code, 406);
+        let alone = form("application/vnd.kubernetes.protobuf").unwrap_err();
+        let accepted = "only the following media types are accepted: application/json, application/yaml";
+        assert_eq!((alone.code, alone.message.as_str()), (406, accepted));
         assert!(form("application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList").is_err());
         assert!(negotiate(Some("application/yaml")).unwrap().yaml);
     }

@@ -10,7 +10,7 @@ use super::{
 use crate::resources::{Resource, Resources};
 use crate::store::{ResourceName, Stored};
 
-/// Creates the first namespaces with their service accounts, and the two system priorities.
+/// Creates the first namespaces with their service accounts, the service of the server, and the two system priorities.
 pub(crate) fn bootstrap(core: &Core) {
     let mut objects = Vec::new();
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
@@ -22,6 +22,15 @@ pub(crate) fn bootstrap(core: &Core) {
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         objects.push((("", "serviceaccounts"), name, account));
     }
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {
+            "clusterIP": "10.96.0.1",
+            "ports": [{"name": "https", "port": 443, "targetPort": 6443, "protocol": "TCP"}],
+        },
+    });
+    objects.push((("", "services"), "default", service));
     for (name, value) in [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)]
     {
         let class = json!({

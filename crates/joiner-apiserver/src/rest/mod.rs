@@ -28,6 +28,7 @@ mod stream;
 mod typed;
 mod update;
 mod usage;
+mod users;
 mod written_list;
 
 use std::sync::Arc;
@@ -61,6 +62,7 @@ pub use restore::Restored;
 pub(crate) use restore::{prepare as prepare_restored, put as put_restored};
 pub use status::{Cause, Failure};
 pub(crate) use update::{UpdateContext, replace, update_object};
+pub(crate) use users::User;
 pub use written_list::WrittenList;
 
 /// What the server is made of: the objects, and its sources of time and chance.
@@ -77,6 +79,8 @@ pub struct Core {
     pub collect_garbage: bool,
     /// Whether there is usage of pods and nodes to ask for, and leases of nodes.
     pub usage: bool,
+    /// Tokens of service accounts.
+    pub(crate) tokens: crate::tokens::Tokens,
 }
 
 impl Core {
@@ -135,6 +139,10 @@ pub struct Incoming {
     pub content_type: Option<String>,
     /// The header `User-Agent`.
     pub user_agent: String,
+    /// The header `Authorization`.
+    pub authorization: Option<String>,
+    /// The headers `Impersonate-…`: the rest of the name in small letters, and the value.
+    pub pretence: Vec<(String, String)>,
     /// The body.
     pub body: Bytes,
 }
@@ -249,6 +257,7 @@ impl Target<'_> {
 /// # Errors
 /// The refusal, to be sent as a `Status`.
 pub async fn handle(core: &Core, incoming: &Incoming) -> Result<Answer, Failure> {
+    users::pretended(incoming)?;
     let place = match path::route(&incoming.path) {
         Route::Resource(place) => place,
         other => return about_server(core, incoming, other),
@@ -410,7 +419,7 @@ fn about_server(core: &Core, incoming: &Incoming, route: Route) -> Result<Answer
         |document: Value| Answer { content_type: Some(ONE_DOCUMENT), ..Answer::document(document) };
     match route {
         Route::Root => Ok(Answer::document(core.with_resources(root))),
-        Route::Health => Ok(Answer::text("ok")),
+        Route::Health => Ok(Answer::text(health(incoming))),
         Route::Version => Ok(Answer::document(version())),
         Route::CoreVersions if one_document()? => {
             Ok(aggregated(core.with_resources(|all| discovery::aggregated(all, true))))
@@ -445,6 +454,26 @@ fn about_server(core: &Core, incoming: &Incoming, route: Route) -> Result<Answer
             .ok_or_else(Failure::unknown_path),
         Route::Resource(_) | Route::Unknown => Err(Failure::unknown_path()),
     }
+}
+
+/// `/readyz` and its kin: there is one check, that somebody answers.
+fn health(incoming: &Incoming) -> String {
+    if !incoming.query.is_set("verbose") {
+        return "ok".to_owned();
+    }
+    let (mut text, mut unknown) = ("[+]ping ok\n".to_owned(), Vec::new());
+    for excluded in incoming.query.all("exclude") {
+        match excluded {
+            "ping" => text = "[+]ping excluded: ok\n".to_owned(),
+            other => unknown.push(format!("{other:?}")),
+        }
+    }
+    if !unknown.is_empty() {
+        let unknown = unknown.join(",");
+        text += &format!("warn: some health checks cannot be excluded: no matches for {unknown}\n");
+    }
+    let name = incoming.path.split('/').find(|segment| !segment.is_empty()).unwrap_or_default();
+    text + &format!("{name} check passed\n")
 }
 
 fn root(all: &[&Resources]) -> Value {

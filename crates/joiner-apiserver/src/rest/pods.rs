@@ -73,6 +73,8 @@ pub(crate) fn bind_pod(target: &Target<'_>, binding: &Value, options: &WriteOpti
     copy_topology(&session, &mut pod, &node);
     let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": core.now()});
     set_condition(&mut pod, condition);
+    // A pod that has its node waits for none.
+    map_of(&mut pod["status"]).remove("nominatedNodeName");
     if !options.dry_run {
         session.put(&resource.stored_as, namespace, name, pod);
     }

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::status::Failure;
-use super::{Answer, Call, Payload, body};
+use super::status::{Cause, Failure};
+use super::{Answer, Call, Payload, body, users};
+use crate::tokens::{AUDIENCE, Wish};
 
 /// Answers a question, or nothing if the resource is none.
 pub(crate) fn answer(call: &Call<'_>) -> Result<Option<Answer>, Failure> {
@@ -21,41 +22,88 @@ pub(crate) fn answer(call: &Call<'_>) -> Result<Option<Answer>, Failure> {
             "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
             "incomplete": false,
         }),
-        ("authentication.k8s.io", "selfsubjectreviews") => json!({"userInfo": user()}),
-        ("authentication.k8s.io", "tokenreviews") => json!({"authenticated": true, "user": user()}),
+        ("authentication.k8s.io", "selfsubjectreviews") => {
+            json!({"userInfo": users::of(call.core, call.incoming)?.to_value()})
+        }
+        ("authentication.k8s.io", "tokenreviews") => Value::Null,
         _ => return Ok(None),
     };
     let options = call.write_options("CreateOptions")?;
     let decoded = body::decode(call, options.validation)?;
     let mut review = decoded.object;
-    review["status"] = status;
+    review["status"] = if status.is_null() { token_review(call, &review["spec"])? } else { status };
     Ok(Some(Answer { warnings: decoded.warnings, ..Answer::new(201, Payload::Document(review)) }))
 }
 
-fn user() -> Value {
-    json!({"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]})
+/// Whose token this is.
+fn token_review(call: &Call<'_>, spec: &Value) -> Result<Value, Failure> {
+    let token = spec["token"].as_str().unwrap_or_default();
+    if token.is_empty() {
+        return Err(Failure::bad_request("token is required for TokenReview in authentication"));
+    }
+    Ok(match call.core.tokens.review(call.core, token, audiences(spec)) {
+        Ok((user, audiences)) => {
+            json!({"authenticated": true, "user": user.to_value(), "audiences": audiences})
+        }
+        Err(error) => json!({"user": {}, "error": error}),
+    })
 }
 
-/// A token for a service account: good for nothing, but of the right form.
+/// Whom a token is for.
+fn audiences(spec: &Value) -> Vec<String> {
+    let given = spec["audiences"].as_array().into_iter().flatten();
+    let given: Vec<String> = given.filter_map(|audience| audience.as_str().map(str::to_owned)).collect();
+    if given.is_empty() { vec![AUDIENCE.to_owned()] } else { given }
+}
+
+/// A token for a service account.
 pub(crate) fn token(call: &Call<'_>) -> Result<Answer, Failure> {
     let account = call.stored(&call.core.store.open())?;
     let mut request = body::document(call, "TokenRequest")?.to_value();
+    let invalid =
+        |name: &str, cause: Cause| Failure::invalid("authentication.k8s.io", "TokenRequest", name, &[cause]);
+    for (field, wanted) in [("name", &call.name), ("namespace", &call.namespace)] {
+        let given = super::meta_text(&request, field);
+        if !given.is_empty() && given != wanted {
+            let detail = format!("must match the service account {field} if specified");
+            let cause = Cause::invalid(format!("metadata.{field}"), &json!(given), &detail);
+            return Err(invalid(&call.name, cause));
+        }
+    }
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(3600);
-    let expires = call.core.clock.now() + jiff::SignedDuration::from_secs(seconds.clamp(600, 1 << 32));
+    let detail = match seconds {
+        ..600 => "may not specify a duration less than 10 minutes",
+        4_294_967_297.. => "may not specify a duration larger than 2^32 seconds",
+        _ => "",
+    };
+    if !detail.is_empty() {
+        return Err(invalid("", Cause::invalid("spec.expirationSeconds", &json!(seconds), detail)));
+    }
+    let audiences = audiences(&request["spec"]);
+    let wish = Wish {
+        namespace: &call.namespace,
+        account: &call.name,
+        uid: super::meta_text(&account, "uid"),
+        audiences: audiences.clone(),
+        life: jiff::SignedDuration::from_secs(seconds),
+    };
+    let (token, expires) = call
+        .core
+        .tokens
+        .issue(call.core, wish)
+        .ok_or_else(|| Failure::internal("cannot make a token: the system gives no random bytes"))?;
     request["kind"] = "TokenRequest".into();
     request["apiVersion"] = "authentication.k8s.io/v1".into();
     request["metadata"] = json!({
         "name": call.name, "namespace": call.namespace, "creationTimestamp": call.core.now(),
     });
-    if request["spec"]["audiences"].as_array().is_none_or(Vec::is_empty) {
-        request["spec"]["audiences"] = json!(["https://kubernetes.default.svc"]);
-    }
+    request["spec"]["audiences"] = json!(audiences);
     request["spec"]["expirationSeconds"] = seconds.into();
     if request["spec"].get("boundObjectRef").is_none() {
         request["spec"]["boundObjectRef"] = Value::Null;
     }
     request["status"] = json!({
-        "token": format!("joiner.{}.{}", super::meta_text(&account, "uid"), call.core.chance.uid()),
+        "token": token,
         "expirationTimestamp": crate::clock::format_time(expires),
     });
     Ok(Answer::new(201, Payload::Document(request)))

@@ -11,7 +11,7 @@ use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, StorageErro
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::seal::Seal;
+use super::seal::{self, Seal};
 use super::{Change, ChangeKind, ResourceName};
 
 /// The form of the file that this version writes. It rises when an older version could not read the file any more.
@@ -121,9 +121,18 @@ impl DataFile {
         let unusable =
             |error: std::io::Error| DataError::Unusable { path: path.clone(), detail: error.to_string() };
         let is_new = !path.try_exists().map_err(unusable)?;
-        let Some(mut seal) = Seal::open(folder).map_err(unusable)? else {
+        let Some(mut seal) = Seal::open(folder, is_new).map_err(unusable)? else {
             return Err(DataError::InUse { path });
         };
+        if seal.is_damaged {
+            let detail = "it is not what a server wrote there".to_owned();
+            return Err(DataError::Damaged { path: folder.join(seal::FILE_NAME), detail });
+        }
+        if is_new && seal.revision > 0 {
+            let detail =
+                format!("it is missing, and `{}` beside it tells that there was one", seal::FILE_NAME);
+            return Err(DataError::Damaged { path, detail });
+        }
         if !is_new && !seal.fits(&path).map_err(unusable)? {
             let detail = "it has changed since it was closed".to_owned();
             return Err(DataError::Damaged { path, detail });

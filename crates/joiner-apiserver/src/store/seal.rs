@@ -8,9 +8,15 @@ use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-const FILE_NAME: &str = "objects.seal";
+pub(super) const FILE_NAME: &str = "objects.seal";
+
+/// Revision and checksum of the data file, and a checksum of the two.
+const LENGTH: usize = 24;
+
+/// The same without a checksum of its own, as earlier versions wrote it.
+const OLD_LENGTH: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Seal {
@@ -19,14 +25,18 @@ pub(super) struct Seal {
     pub revision: u64,
     /// The checksum of the closed data file; 0 while it is open, or was never closed.
     sum: u64,
+    /// What was written in it makes no sense.
+    pub is_damaged: bool,
 }
 
 impl Seal {
-    /// Reads the seal, or makes one; nothing if somebody else holds it.
-    pub(super) fn open(folder: &Path) -> std::io::Result<Option<Self>> {
+    /// Reads the seal, or makes one; nothing if somebody else holds it. `unneeded`: there is no data file yet.
+    pub(super) fn open(folder: &Path, unneeded: bool) -> std::io::Result<Option<Self>> {
+        let path = folder.join(FILE_NAME);
+        let existed = path.try_exists()?;
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(folder.join(FILE_NAME))?;
+        let mut file = options.open(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
@@ -38,7 +48,18 @@ impl Seal {
             let bytes = text.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
             u64::from_le_bytes(bytes.unwrap_or_default())
         };
-        Ok(Some(Self { file, revision: number(0), sum: number(8) }))
+        let is_new = text.is_empty() && (unneeded || !existed);
+        let is_whole = match text.len() {
+            LENGTH => number(16) == own_sum(&text[..16]),
+            length => length == OLD_LENGTH,
+        };
+        let mut seal = Self { file, revision: number(0), sum: number(8), is_damaged: !is_new && !is_whole };
+        if is_new {
+            // An empty seal is a damaged one: after a power failure there must be none beside written data.
+            seal.write()?;
+            seal.file.sync_all()?;
+        }
+        Ok(Some(seal))
     }
 
     /// Whether the data file is as it was closed, if it was.
@@ -61,12 +82,18 @@ impl Seal {
     }
 
     fn write(&mut self) -> std::io::Result<()> {
-        let mut text = [0; 16];
+        let mut text = [0; LENGTH];
         text[..8].copy_from_slice(&self.revision.to_le_bytes());
-        text[8..].copy_from_slice(&self.sum.to_le_bytes());
+        text[8..16].copy_from_slice(&self.sum.to_le_bytes());
+        let own = own_sum(&text[..16]);
+        text[16..].copy_from_slice(&own.to_le_bytes());
         self.file.seek(SeekFrom::Start(0))?;
         self.file.write_all(&text)
     }
+}
+
+fn own_sum(text: &[u8]) -> u64 {
+    xxh3_64(text)
 }
 
 fn sum_of(data: &Path) -> std::io::Result<u64> {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::containers::{not_negative, one_of};
 use super::place::{Place, list, text};
-use super::{pods, selectors, volumes};
+use super::{pods, schedules, selectors, volumes};
 use crate::rest::{Cause, meta_text};
 use crate::selector::LabelSelector;
 
@@ -258,15 +258,22 @@ pub(super) fn job(spec: &Value, place: Place<'_>, whole: bool, causes: &mut Vec<
 
 pub(super) fn cron_job(object: &Value, causes: &mut Vec<Cause>) {
     let spec = &object["spec"];
-    if text(&spec["schedule"]).is_empty() {
-        causes.push(Cause::required("spec.schedule", ""));
-    }
+    schedules::check(spec, causes);
     for field in ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
         not_negative(spec, field, SPEC, causes);
     }
     one_of(spec, "concurrencyPolicy", &["Allow", "Forbid", "Replace"], SPEC, causes);
     let at = SPEC.field("jobTemplate");
-    job(&spec["jobTemplate"]["spec"], at.field("spec"), false, causes);
+    let (at, template) = (at.field("spec"), &spec["jobTemplate"]["spec"]);
+    job(template, at, false, causes);
+    if let Some(selector) = template.get("selector") {
+        let shown = shown_selector(selector);
+        causes.push(Cause::invalid_shown(at.field("selector"), &shown, "`selector` will be auto-generated"));
+    }
+    if template["manualSelector"] == true {
+        let known = ["nil", "false"];
+        causes.push(Cause::unsupported(at.field("manualSelector"), &json!(true), &known));
+    }
 }
 
 pub(super) fn budget(object: &Value, causes: &mut Vec<Cause>) {

@@ -237,6 +237,33 @@ async fn damage_is_noticed() {
     }
 }
 
+/// Half of a folder is damage too, and is left as it is.
+#[tokio::test]
+async fn a_lost_file_and_a_wrong_seal_are_refused() {
+    let folder = Folder::new();
+    let server = open(&folder).unwrap();
+    maps(&server).create(&PostParams::default(), &config_map("a")).await.unwrap();
+    server.close();
+    drop(server);
+    let [data, seal] = ["objects.redb", "objects.seal"].map(|name| folder.0.join(name));
+    let good = std::fs::read(&seal).unwrap();
+    let mut changed = good.clone();
+    changed[3] ^= 1;
+    for wrong in [b"oops".to_vec(), Vec::new(), changed, vec![0; 24], vec![b'x'; 100]] {
+        std::fs::write(&seal, &wrong).unwrap();
+        let refused = open(&folder).err().unwrap().to_string();
+        assert!(refused.contains("objects.seal` is damaged and was left as it is"), "{wrong:?}: {refused}");
+        assert_eq!(std::fs::read(&seal).unwrap(), wrong);
+    }
+    std::fs::write(&seal, &good).unwrap();
+    std::fs::rename(&data, folder.0.join("away")).unwrap();
+    let refused = open(&folder).err().unwrap().to_string();
+    assert!(refused.contains("objects.redb` is damaged") && refused.contains("it is missing"), "{refused}");
+    assert!(!data.exists());
+    std::fs::rename(folder.0.join("away"), &data).unwrap();
+    assert!(maps(&open(&folder).unwrap()).get_opt("a").await.unwrap().is_some());
+}
+
 #[tokio::test]
 async fn a_folder_that_cannot_be_made_is_named() {
     let folder = Folder::new();

@@ -26,6 +26,41 @@ async fn web_pages_are_sent_away() {
     serving.abort();
 }
 
+/// Clients that send all before they listen get their answer too.
+#[tokio::test]
+async fn a_body_that_is_too_long_is_read_and_refused() {
+    let endpoint = Endpoint::bind(0).await.unwrap();
+    let client = TlsClient::from_kubeconfig(&endpoint.kubeconfig());
+    let serving = tokio::spawn(endpoint.serve(super::server(), std::future::pending()));
+    let body = "x".repeat(20 << 20);
+    let (status, answer) = client.ask("POST", "/api/v1/namespaces/default/configmaps", &body).await.unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!((status, answer["reason"].as_str()), (413, Some("RequestEntityTooLarge")));
+    assert_eq!(client.ask("GET", PATH, "").await.unwrap().0, 200);
+    serving.abort();
+}
+
+#[tokio::test]
+async fn checks_of_health_are_listed() {
+    let endpoint = Endpoint::bind(0).await.unwrap();
+    let client = TlsClient::from_kubeconfig(&endpoint.kubeconfig());
+    let serving = tokio::spawn(endpoint.serve(super::server(), std::future::pending()));
+    for (path, wanted) in [
+        ("/readyz", "ok"),
+        ("/livez/ping", "ok"),
+        ("/readyz?verbose", "[+]ping ok\nreadyz check passed\n"),
+        ("/livez?verbose=true", "[+]ping ok\nlivez check passed\n"),
+        (
+            "/healthz?verbose&exclude=ping&exclude=hm",
+            "[+]ping excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"hm\"\nhealthz check passed\n",
+        ),
+    ] {
+        let (status, answer) = client.ask("GET", path, "").await.unwrap();
+        assert_eq!((status, String::from_utf8(answer).unwrap().as_str()), (200, wanted), "{path}");
+    }
+    serving.abort();
+}
+
 /// Whether the other side hangs up soon.
 async fn is_closed(stream: &mut TcpStream) -> bool {
     let read = tokio::time::timeout(Duration::from_secs(2), stream.read(&mut [0; 1])).await;

@@ -15,6 +15,7 @@ mod protobuf;
 #[path = "../tls_client/mod.rs"]
 mod tls_client;
 mod usage;
+mod users;
 mod watching;
 
 use std::path::PathBuf;

@@ -44,6 +44,18 @@ impl TlsClient {
         }
     }
 
+    /// The token it shows.
+    #[allow(dead_code, reason = "not every user looks")]
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The same with another token.
+    #[allow(dead_code, reason = "not every user has one")]
+    pub fn with_token(&self, token: &str) -> Self {
+        Self { token: token.to_owned(), ..self.clone() }
+    }
+
     /// The status and the body of the answer; an error if there is none, or not all of it.
     pub async fn ask(&self, method: &str, path: &str, body: &str) -> std::io::Result<(u16, Vec<u8>)> {
         self.ask_with(method, path, "", body).await
@@ -68,6 +80,8 @@ impl TlsClient {
             body.len()
         );
         stream.write_all(request.as_bytes()).await?;
+        // The last of a long request may still be held back.
+        stream.flush().await?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await?;
         let broken = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
