@@ -75,10 +75,11 @@ async fn all_examples_are_applied_at_once() {
     };
     let embedded = Embedded::start().await;
     let kubectl = Terminal::new(&programs.path("kubectl"), &embedded.kubeconfig);
+    kubectl.run("config set-context --current --namespace=default", None);
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/");
     // A second time changes what is there.
     for _ in 0..2 {
-        let (code, said) = kubectl.run(&format!("apply --namespace=default -f {examples}"), None);
+        let (code, said) = kubectl.run(&format!("apply -f {examples}"), None);
         assert_eq!(code, Some(0), "{said}");
         assert!(said.contains("ec2nodeclass.karpenter.k8s.aws/default "), "{said}");
     }
