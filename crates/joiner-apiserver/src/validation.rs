@@ -7,7 +7,9 @@ mod addresses;
 mod autoscalers;
 mod claims;
 mod containers;
+mod handlers;
 mod ingresses;
+mod jobs;
 mod limits;
 mod line_difference;
 mod metadata;
@@ -25,6 +27,7 @@ mod selectors;
 mod services;
 mod settings;
 mod storage_classes;
+mod variables;
 mod volumes;
 mod workloads;
 
@@ -46,6 +49,12 @@ pub(crate) fn on_create(resource: &Resource, object: &Value) -> Vec<Cause> {
     match &resource.custom {
         Some(_) => causes.extend(custom_rules(resource, object, None)),
         None => causes.extend(kind_rules(resource, object)),
+    }
+    if resource.is("apps", "statefulsets") {
+        causes.extend(workloads::on_stateful_set_create(object));
+    }
+    if resource.is("", "nodes") {
+        nodes::amounts(object, &mut causes);
     }
     if resource.is("batch", "cronjobs") {
         causes.extend(schedules::on_create(object));
@@ -75,6 +84,9 @@ pub(crate) fn on_update(resource: &Resource, old: &Value, new: &Value, subresour
         return causes;
     }
     if subresource == "status" {
+        if resource.is("", "nodes") {
+            nodes::amounts(new, &mut causes);
+        }
         return causes;
     }
     causes.extend(kind_rules(resource, new));

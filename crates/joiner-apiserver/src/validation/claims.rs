@@ -13,13 +13,17 @@ const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "Rea
 
 /// Judges a claim, new or changed.
 pub(super) fn check(object: &Value, causes: &mut Vec<Cause>) {
-    let spec = &object["spec"];
+    check_spec(&object["spec"], SPEC, causes);
+}
+
+/// Judges what a claim asks for, also where it is the template of one.
+pub(super) fn check_spec(spec: &Value, place: Place<'_>, causes: &mut Vec<Cause>) {
     if list(&spec["accessModes"]).is_empty() {
-        causes.push(Cause::required("spec.accessModes", "at least 1 access mode is required"));
+        causes.push(Cause::required(place.field("accessModes"), "at least 1 access mode is required"));
     }
-    selectors::check(&spec["selector"], SPEC.field("selector"), causes);
-    access_modes(spec, causes);
-    let at = SPEC.field("resources");
+    selectors::check(&spec["selector"], place.field("selector"), causes);
+    access_modes(spec, place, causes);
+    let at = place.field("resources");
     let at = at.key("storage");
     match spec["resources"]["requests"].get("storage") {
         None => causes.push(Cause::required(at, "")),
@@ -27,10 +31,10 @@ pub(super) fn check(object: &Value, causes: &mut Vec<Cause>) {
             positive(size, at, causes);
         }
     }
-    class_and_mode(spec, causes);
+    class_and_mode(spec, place, causes);
     for field in ["dataSource", "dataSourceRef"] {
         if let Some(source) = spec.get(field) {
-            data_source(source, SPEC.field(field), causes);
+            data_source(source, place.field(field), causes);
         }
     }
     if let (Some(one), Some(other)) = (spec.get("dataSource"), spec.get("dataSourceRef")) {
@@ -43,13 +47,13 @@ pub(super) fn check(object: &Value, causes: &mut Vec<Cause>) {
             return;
         };
         // The value shown is a path, which has nothing to show.
-        causes.push(Cause::invalid_shown("spec", "{}", detail));
+        causes.push(Cause::invalid_shown(place, "{}", detail));
     }
 }
 
 /// Judges the modes in which a claim or a volume is used.
-pub(super) fn access_modes(spec: &Value, causes: &mut Vec<Cause>) {
-    let at = SPEC.field("accessModes");
+pub(super) fn access_modes(spec: &Value, place: Place<'_>, causes: &mut Vec<Cause>) {
+    let at = place.field("accessModes");
     let modes = list(&spec["accessModes"]);
     for mode in modes.iter().filter(|mode| !MODES.contains(&text(mode))) {
         causes.push(Cause::unsupported(at, mode, &MODES));
@@ -63,17 +67,17 @@ pub(super) fn access_modes(spec: &Value, causes: &mut Vec<Cause>) {
 }
 
 /// Judges what a claim and a volume say about their kind of storage.
-pub(super) fn class_and_mode(spec: &Value, causes: &mut Vec<Cause>) {
+pub(super) fn class_and_mode(spec: &Value, place: Place<'_>, causes: &mut Vec<Cause>) {
     for field in ["storageClassName", "volumeAttributesClassName"] {
         let class = text(&spec[field]);
         if !class.is_empty() {
-            names::check_subdomain(class, SPEC.field(field), causes);
+            names::check_subdomain(class, place.field(field), causes);
         }
     }
     if let Some(mode) = spec.get("volumeMode") {
         let known = ["Block", "Filesystem"];
         if !known.contains(&text(mode)) {
-            causes.push(Cause::unsupported("spec.volumeMode", mode, &known));
+            causes.push(Cause::unsupported(place.field("volumeMode"), mode, &known));
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::place::{Place, list, text};
-use super::{names, resources};
+use super::{handlers, names, resources, variables};
 use crate::rest::Cause;
 
 /// What containers of one pod share.
@@ -17,6 +17,7 @@ pub(super) struct Surroundings<'a> {
 /// Judges all containers of a pod.
 pub(super) fn check(spec: &Value, around: &Surroundings<'_>, place: Place<'_>, causes: &mut Vec<Cause>) {
     let containers = list(&spec["containers"]);
+    let grace = spec["terminationGracePeriodSeconds"].as_i64().unwrap_or(0);
     let at = place.field("containers");
     if containers.is_empty() {
         causes.push(Cause::required(at, ""));
@@ -27,16 +28,23 @@ pub(super) fn check(spec: &Value, around: &Surroundings<'_>, place: Place<'_>, c
         common(container, around, place, causes);
         unique(container, &mut taken, place, causes);
         probes(container, place, causes);
+        handlers::lifecycle(container, grace, place, causes);
+        resizing(spec, container, place, causes);
     }
     host_ports(containers, at, causes);
+    if spec["hostNetwork"] == true {
+        ports_of_host(containers, at, causes);
+    }
 
     let at = place.field("initContainers");
     for (index, container) in list(&spec["initContainers"]).iter().enumerate() {
         let place = at.index(index);
         common(container, around, place, causes);
         unique(container, &mut taken, place, causes);
+        resizing(spec, container, place, causes);
         if container["restartPolicy"] == "Always" {
             probes(container, place, causes);
+            handlers::lifecycle(container, grace, place, causes);
         } else {
             for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
                 if container.get(field).is_some() {
@@ -113,7 +121,8 @@ fn common(container: &Value, around: &Surroundings<'_>, place: Place<'_>, causes
     one_of(container, "terminationMessagePolicy", &["File", "FallbackToLogsOnError"], place, causes);
     one_of(container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], place, causes);
     ports(list(&container["ports"]), place.field("ports"), causes);
-    variables(list(&container["env"]), place.field("env"), causes);
+    variables::check(list(&container["env"]), place.field("env"), causes);
+    variables::check_sets(list(&container["envFrom"]), place.field("envFrom"), causes);
     mounts(list(&container["volumeMounts"]), around, place.field("volumeMounts"), causes);
     resources::check(&container["resources"], &around.claims, place.field("resources"), causes);
 }
@@ -211,28 +220,42 @@ fn host_ports(containers: &[Value], place: Place<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn variables(variables: &[Value], place: Place<'_>, causes: &mut Vec<Cause>) {
-    for (index, variable) in variables.iter().enumerate() {
+/// In the network of the node a container has no ports but those of the node.
+fn ports_of_host(containers: &[Value], place: Place<'_>, causes: &mut Vec<Cause>) {
+    for (index, container) in containers.iter().enumerate() {
         let place = place.index(index);
-        let name = text(&variable["name"]);
-        if name.is_empty() {
-            causes.push(Cause::required(place.field("name"), ""));
-        } else if !name.chars().all(|letter| (' '..='~').contains(&letter) && letter != '=') {
-            let detail = "a valid environment variable name must consist only of printable ASCII characters other than '='";
-            causes.push(Cause::invalid(place.field("name"), &json!(name), detail));
-        }
-        let Some(from) = variable.get("valueFrom").and_then(Value::as_object) else { continue };
-        let mut refuse =
-            |detail: &str| causes.push(Cause::invalid(place.field("valueFrom"), &json!(""), detail));
-        match from.len() {
-            0 => refuse(
-                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
-            ),
-            _ if !text(&variable["value"]).is_empty() => {
-                refuse("may not be specified when `value` is not empty")
+        let at = place.field("ports");
+        for (index, port) in list(&container["ports"]).iter().enumerate() {
+            if port["hostPort"] != port["containerPort"] {
+                let number = json!(port["hostPort"].as_i64().unwrap_or(0));
+                let place = at.index(index);
+                let detail = "must match `containerPort` when `hostNetwork` is true";
+                causes.push(Cause::invalid(place.field("hostPort"), &number, detail));
             }
-            1 => {}
-            _ => refuse("may not have more than one field specified at a time"),
+        }
+    }
+}
+
+/// What a change of resources means for a running container.
+fn resizing(spec: &Value, container: &Value, place: Place<'_>, causes: &mut Vec<Cause>) {
+    let policies = list(&container["resizePolicy"]);
+    let at = place.field("resizePolicy");
+    for (index, policy) in policies.iter().enumerate() {
+        let (resource, restart) = (&policy["resourceName"], &policy["restartPolicy"]);
+        if policies[..index].iter().any(|other| other["resourceName"] == *resource) {
+            causes.push(Cause::duplicate(at.index(index), &resource.to_string(), ""));
+        }
+        for (value, known) in [(resource, ["cpu", "memory"]), (restart, ["NotRequired", "RestartContainer"])]
+        {
+            match text(value) {
+                "" => causes.push(Cause::required(at, "")),
+                given if known.contains(&given) => {}
+                given => causes.push(Cause::unsupported(at, &json!(given), &known)),
+            }
+        }
+        if spec["restartPolicy"] == "Never" && restart != "NotRequired" {
+            let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+            causes.push(Cause::invalid(at, restart, detail));
         }
     }
 }
@@ -256,8 +279,6 @@ fn mounts(mounts: &[Value], around: &Surroundings<'_>, place: Place<'_>, causes:
     }
 }
 
-const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
-
 fn probes(container: &Value, place: Place<'_>, causes: &mut Vec<Cause>) {
     for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let probe = &container[field];
@@ -265,13 +286,7 @@ fn probes(container: &Value, place: Place<'_>, causes: &mut Vec<Cause>) {
             continue;
         }
         let place = place.field(field);
-        let mut handlers = HANDLERS.into_iter().filter(|handler| probe.get(*handler).is_some());
-        if handlers.next().is_none() {
-            causes.push(Cause::required(place, "must specify a handler type"));
-        }
-        for further in handlers {
-            causes.push(Cause::forbidden(place.field(further), "may not specify more than 1 handler type"));
-        }
+        handlers::check(probe, &handlers::OF_PROBES, 0, place, causes);
         let numbers = [
             "initialDelaySeconds",
             "timeoutSeconds",

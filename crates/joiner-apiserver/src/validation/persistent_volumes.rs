@@ -43,7 +43,7 @@ pub(super) fn check(object: &Value, causes: &mut Vec<Cause>) {
     if spec["accessModes"].as_array().is_none_or(Vec::is_empty) {
         causes.push(Cause::required("spec.accessModes", ""));
     }
-    access_modes(spec, causes);
+    access_modes(spec, SPEC, causes);
     capacity(spec, causes);
     let policy = text(&spec["persistentVolumeReclaimPolicy"]);
     let known = ["Delete", "Recycle", "Retain"];
@@ -67,7 +67,7 @@ pub(super) fn check(object: &Value, causes: &mut Vec<Cause>) {
         let detail = "may not be 'recycle' for a hostPath mount of '/'";
         causes.push(Cause::forbidden("spec.persistentVolumeReclaimPolicy", detail));
     }
-    class_and_mode(spec, causes);
+    class_and_mode(spec, SPEC, causes);
 }
 
 fn capacity(spec: &Value, causes: &mut Vec<Cause>) {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::containers::{self, Surroundings, one_of};
 use super::place::{Place, list, text};
-use super::{metadata, names, scheduling, volumes};
+use super::{metadata, names, resources, scheduling, variables, volumes};
 use crate::rest::Cause;
 
 /// Judges the spec of a pod.
@@ -49,6 +49,20 @@ fn check_with<'a>(spec: &'a Value, further: Vec<&'a str>, place: Place<'_>, caus
             names::check_label(name, place.field(field), causes);
         }
     }
+    let at = place.field("readinessGates");
+    for (index, gate) in list(&spec["readinessGates"]).iter().enumerate() {
+        let at = at.index(index);
+        variables::qualified(text(&gate["conditionType"]), at.field("conditionType"), causes);
+    }
+    if let Some(system) = spec.get("os") {
+        let (at, known) = (place.field("os"), ["linux", "windows"]);
+        match text(&system["name"]) {
+            "" => causes.push(Cause::required(at.field("name"), "")),
+            name if known.contains(&name) => {}
+            name => causes.push(Cause::unsupported(at, &json!(name), &known)),
+        }
+    }
+    resources::check_whole(spec, place.field("resources"), causes);
     if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64()
         && !(1..=i64::from(i32::MAX)).contains(&seconds)
     {

@@ -91,7 +91,12 @@ fn decoded_length(text: &str) -> usize {
 }
 
 fn check_key(key: &str, of: Place<'_>, causes: &mut Vec<Cause>) {
-    let mut refuse = |detail: &str| causes.push(Cause::invalid(of.key(key), &json!(key), detail));
+    check_key_at(key, of.key(key), causes);
+}
+
+/// Judges a key of a config map or a secret, wherever it is named.
+pub(super) fn check_key_at(key: &str, place: Place<'_>, causes: &mut Vec<Cause>) {
+    let mut refuse = |detail: &str| causes.push(Cause::invalid(place, &json!(key), detail));
     if key.len() > LONGEST_KEY {
         refuse(&format!("must be no more than {LONGEST_KEY} characters"));
     }

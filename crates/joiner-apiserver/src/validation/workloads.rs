@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::containers::{not_negative, one_of};
 use super::place::{Place, list, text};
-use super::{pods, schedules, selectors, volumes};
+use super::{claims, jobs, names, pods, schedules, selectors, volumes};
 use crate::rest::{Cause, meta_text};
 use crate::selector::LabelSelector;
 
@@ -187,7 +187,56 @@ pub(super) fn stateful_set(object: &Value, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid("spec.podManagementPolicy", &json!(other), detail));
         }
     }
+    let (strategy, at) = (&spec["updateStrategy"], SPEC.field("updateStrategy"));
+    let rolling = strategy.get("rollingUpdate");
+    // Shown by the names of their fields in Go.
+    let shown = rolling.map_or("null".to_owned(), |rolling| {
+        let get = |field: &str| rolling.get(field).unwrap_or(&Value::Null);
+        let partition = rolling["partition"].as_i64().unwrap_or(0);
+        format!("{{\"Partition\":{partition},\"MaxUnavailable\":{}}}", get("maxUnavailable"))
+    });
+    match (text(&strategy["type"]), rolling) {
+        ("", _) => causes.push(Cause::required(at, "")),
+        ("OnDelete", Some(_)) => {
+            let detail = "only allowed for updateStrategy 'RollingUpdate'";
+            causes.push(Cause::invalid_shown(at.field("rollingUpdate"), &shown, detail));
+        }
+        ("RollingUpdate", Some(rolling)) => {
+            not_negative(rolling, "partition", at.field("rollingUpdate"), causes);
+        }
+        ("OnDelete" | "RollingUpdate", None) => {}
+        (other, _) => {
+            let shown = format!("{{\"Type\":{},\"RollingUpdate\":{shown}}}", json!(other));
+            causes.push(Cause::invalid_shown(at, &shown, "must be 'RollingUpdate' or 'OnDelete'"));
+        }
+    }
+    if let Some(policy) = spec.get("persistentVolumeClaimRetentionPolicy") {
+        let (at, known) = (SPEC.field("persistentVolumeClaimRetentionPolicy"), ["Retain", "Delete"]);
+        for field in ["whenDeleted", "whenScaled"] {
+            let given = text(&policy[field]);
+            if !known.contains(&given) {
+                causes.push(Cause::unsupported(at.field(field), &json!(given), &known));
+            }
+        }
+    }
+    not_negative(&spec["ordinals"], "start", SPEC.field("ordinals"), causes);
     selector_and_template(spec, "statefulset", true, causes);
+}
+
+/// What of a new stateful set is judged that cannot change later.
+pub(super) fn on_stateful_set_create(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let spec = &object["spec"];
+    let service = text(&spec["serviceName"]);
+    if !service.is_empty() {
+        names::check_label(service, SPEC.field("serviceName"), &mut causes);
+    }
+    let at = SPEC.field("volumeClaimTemplates");
+    for (index, template) in list(&spec["volumeClaimTemplates"]).iter().enumerate() {
+        let at = at.index(index);
+        claims::check_spec(&template["spec"], at.field("spec"), &mut causes);
+    }
+    causes
 }
 
 /// Judges a job, or the template of one. Whole jobs have a selector, given to them if need be.
@@ -215,6 +264,7 @@ pub(super) fn job(spec: &Value, place: Place<'_>, whole: bool, causes: &mut Vec<
         causes.push(Cause::unsupported(place.field("completionMode"), &json!(mode), &known));
     }
     if mode == "Indexed" {
+        jobs::indexed(spec, place, causes);
         if !has("completions") {
             let detail = "when completion mode is Indexed";
             causes.push(Cause::required(place.field("completions"), detail));
@@ -227,6 +277,7 @@ pub(super) fn job(spec: &Value, place: Place<'_>, whole: bool, causes: &mut Vec<
             }
         }
     }
+    jobs::policies(spec, place, causes);
     if whole {
         selectors::check(&spec["selector"], place.field("selector"), causes);
         let read = LabelSelector::from_object(&spec["selector"]);
