@@ -186,7 +186,7 @@ impl Target {
         let (asked, group) = asked.split_once('.').unwrap_or((&asked, ""));
         let group =
             group.split_once('.').filter(|(version, _)| is_version(version)).map_or(group, |(_, g)| g);
-        if !group.is_empty() && !group_of(kind).is_some_and(|known| known == group) {
+        if !group.is_empty() && group_of(kind).is_none_or(|known| known != group) {
             return false;
         }
         let known = kind.to_ascii_lowercase();
