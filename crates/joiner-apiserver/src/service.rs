@@ -41,13 +41,15 @@ pub struct Settings {
     pub history: usize,
     /// Whether dependents of deleted objects, and contents of deleted namespaces, are deleted.
     pub collect_garbage: bool,
-    /// Whether usage of pods and nodes is served as `metrics.k8s.io`, which a real server has from an add-on, and leases of nodes that nobody wrote.
+    /// Whether usage of pods and nodes is served as `metrics.k8s.io`, which a real server has from an add-on.
     pub usage: bool,
+    /// Whether nodes have leases that nobody wrote, as if kubelets had: where there are kubelets.
+    pub leases: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { seed: 0, history: 100_000, collect_garbage: true, usage: false }
+        Self { seed: 0, history: 100_000, collect_garbage: true, usage: false, leases: false }
     }
 }
 
@@ -86,6 +88,7 @@ impl ApiServer {
             custom: Mutex::new(Arc::new(Resources::default())),
             collect_garbage: settings.collect_garbage,
             usage: settings.usage,
+            leases: settings.leases,
             tokens: crate::tokens::Tokens::default(),
         };
         if known {

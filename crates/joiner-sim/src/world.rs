@@ -69,7 +69,7 @@ impl World {
         let clock = Clock::new(settings.start, settings.speed);
         let server = ApiServer::new(
             Arc::new(clock.clone()),
-            &ServerSettings { seed: settings.seed, usage: true, ..ServerSettings::default() },
+            &ServerSettings { seed: settings.seed, usage: true, leases: true, ..ServerSettings::default() },
         );
         Self::around(server, clock, settings)
     }

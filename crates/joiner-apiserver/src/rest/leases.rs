@@ -19,7 +19,7 @@ const RENEWED_EVERY: i64 = DURATION_SECONDS / 4;
 /// The lease that a request asks for, if it is one of a node.
 pub(crate) fn of_node(call: &Call<'_>, session: &Session<'_>) -> Option<Value> {
     let asked = call.resource.is("coordination.k8s.io", "leases") && call.namespace == NAMESPACE;
-    if !call.core.usage || !asked {
+    if !call.core.leases || !asked {
         return None;
     }
     let node = session.get(&ResourceName::new("", "nodes"), "", &call.name)?;

@@ -77,8 +77,10 @@ pub struct Core {
     pub custom: Mutex<Arc<Resources>>,
     /// Whether dependents of deleted objects are deleted, and contents of deleted namespaces.
     pub collect_garbage: bool,
-    /// Whether there is usage of pods and nodes to ask for, and leases of nodes.
+    /// Whether there is usage of pods and nodes to ask for.
     pub usage: bool,
+    /// Whether nodes have leases that nobody wrote.
+    pub leases: bool,
     /// Tokens of service accounts.
     pub(crate) tokens: crate::tokens::Tokens,
 }

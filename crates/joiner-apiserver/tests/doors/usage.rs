@@ -13,7 +13,7 @@ use kube::api::{
 use serde_json::json;
 
 async fn cluster() -> Client {
-    let settings = Settings { usage: true, ..Settings::default() };
+    let settings = Settings { usage: true, leases: true, ..Settings::default() };
     let client = Client::new(ApiServer::new(Arc::new(Timestamp::now), &settings), "default");
     let nodes: Api<Node> = Api::all(client.clone());
     let node = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();

@@ -80,6 +80,7 @@ impl Design {
         let settings = ServerSettings {
             seed: self.seed ^ restore::mark(&self.restored),
             usage: true,
+            leases: true,
             history: HISTORY,
             ..ServerSettings::default()
         };
