@@ -220,7 +220,7 @@ fn documents_that_are_no_list() {
         ("a.json", "[]", "no instance types: write a list with at least one entry"),
         ("a.json", "[] []", "not JSON: trailing characters at line 1 column 4"),
         ("a.json", "null", "no instance types: write a list with at least one entry"),
-        ("a.yaml", "", "no instance types: write a list with at least one entry"),
+        ("a.yaml", "", "there is nothing in it"),
         ("a.yaml", "items: []", "no instance types: write a list with at least one entry"),
         ("a.json", "3", "`document` is `3`: expected a list of instance types"),
         ("a.json", "\"text\"", "`document` is `text`: expected a list of instance types"),
