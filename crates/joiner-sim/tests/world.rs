@@ -119,19 +119,24 @@ async fn a_cron_job_that_forbids_company_waits_for_its_job() {
     assert_eq!(world.cache().all(Kind::Job).count(), 2);
 }
 
+/// An autoscaler that wants half of what `web` asks for used.
+fn half_used(max_replicas: u32) -> Value {
+    json!({"metadata": {"name": "web"}, "spec": {
+        "minReplicas": 1, "maxReplicas": max_replicas,
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "metrics": [{"type": "Resource", "resource": {
+            "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50},
+        }}],
+    }})
+}
+
 #[tokio::test(start_paused = true)]
 async fn replicas_follow_usage() {
     let mut world = world(Lifecycle::fast());
     create(&world, Kind::Node, node("n", &json!({}))).await;
     let usage = json!({"kwok.x-k8s.io/usage-cpu": "200m"});
     create(&world, Kind::Deployment, deployment(2, &spec(&json!({"nodeName": "n"})), &usage)).await;
-    let scaler = json!({"metadata": {"name": "web"}, "spec": {
-        "minReplicas": 1, "maxReplicas": 10,
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-        "metrics": [{"type": "Resource", "resource": {
-            "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50},
-        }}],
-    }});
+    let scaler = half_used(10);
     pass(&mut world, 1).await;
     create(&world, Kind::HorizontalPodAutoscaler, scaler).await;
     pass(&mut world, 5).await;
@@ -163,13 +168,7 @@ async fn usage_is_counted_in_whole_thousandths() {
     create(&world, Kind::Node, node("n", &json!({}))).await;
     let usage = json!({"kwok.x-k8s.io/usage-cpu": "90m"});
     create(&world, Kind::Deployment, deployment(3, &spec(&json!({"nodeName": "n"})), &usage)).await;
-    let scaler = json!({"metadata": {"name": "web"}, "spec": {
-        "minReplicas": 1, "maxReplicas": 5,
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-        "metrics": [{"type": "Resource", "resource": {
-            "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50},
-        }}],
-    }});
+    let scaler = half_used(5);
     pass(&mut world, 1).await;
     create(&world, Kind::HorizontalPodAutoscaler, scaler).await;
     pass(&mut world, 5).await;
