@@ -1,4 +1,4 @@
-//! When a disruption budget's window opens: cron in five fields, always in UTC.
+//! When a disruption budget's window opens, or a CronJob is due: cron in five fields. Budgets mean UTC, CronJobs may name a time zone.
 //!
 //! The dialect is that of the schedules people already have. Its grammar differs from what cron libraries
 //! take (weekday 7, `L`, `W`, `#`, a sixth field and ranges that wrap around are refused; `5/20` means
@@ -100,22 +100,37 @@ impl Schedule {
         Ok(Schedule { text: text.into(), kind })
     }
 
-    /// The first hit strictly after `instant`; `None` when none comes within the next five calendar years.
+    /// The first hit strictly after `instant` on the calendar of UTC; `None` when none comes within the next five calendar years.
     ///
     /// Hits fall on whole seconds.
     pub fn next_after(&self, instant: Timestamp) -> Option<Timestamp> {
+        self.next_after_in(instant, &TimeZone::UTC)
+    }
+
+    /// The same on the calendar of a time zone. What its clocks skip when they are put forward is no hit; what they show twice is a hit twice.
+    pub fn next_after_in(&self, instant: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let second = Timestamp::from_second(instant.as_nanosecond().div_euclid(1_000_000_000) as i64).ok()?;
-        match &self.kind {
-            Kind::Never => None,
-            Kind::Every { seconds } => second.checked_add(jiff::SignedDuration::from_secs(*seconds)).ok(),
-            Kind::Calendar(cron) => {
-                let start = second.checked_add(jiff::SignedDuration::from_secs(1)).ok()?;
-                let start = start.to_zoned(TimeZone::UTC).datetime();
-                let hit = cron.find_next_occurrence(&start, true).ok()?;
-                if hit.year() > start.year().saturating_add(YEARS_SEARCHED) {
-                    return None;
+        let cron = match &self.kind {
+            Kind::Never => return None,
+            Kind::Every { seconds } => {
+                return second.checked_add(jiff::SignedDuration::from_secs(*seconds)).ok();
+            }
+            Kind::Calendar(cron) => cron,
+        };
+        let mut start = second.checked_add(jiff::SignedDuration::from_secs(1)).ok()?;
+        let last_year = zone.to_datetime(start).year().saturating_add(YEARS_SEARCHED);
+        // From one change of the clocks to the next, local time runs as evenly as UTC does.
+        let mut changes = zone.following(second);
+        loop {
+            let offset = zone.to_offset(start);
+            let hit = cron.find_next_occurrence(&offset.to_datetime(start), true).ok()?;
+            let change = changes.next().map(|change| change.timestamp());
+            match (offset.to_timestamp(hit), change) {
+                (Ok(at), change) if change.is_none_or(|change| at < change) => {
+                    return (hit.year() <= last_year).then_some(at);
                 }
-                hit.to_zoned(TimeZone::UTC).ok().map(|hit| hit.timestamp())
+                (_, Some(change)) if offset.to_datetime(change).year() <= last_year => start = change,
+                _ => return None,
             }
         }
     }

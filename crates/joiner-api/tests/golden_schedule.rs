@@ -57,6 +57,37 @@ fn the_ends_of_time_are_not_an_accident() {
     assert!(leap_day.next_after("2099-01-01T00:00:00Z".parse().expect("instant")).is_some());
 }
 
+/// What robfig/cron 3.0.1, which Kubernetes reads the schedules of CronJobs with, says of the next moments.
+#[test]
+fn clocks_that_change_skip_and_repeat() {
+    #[rustfmt::skip]
+    let recorded = [
+        ("30 2 * * *", "America/New_York", "2026-03-07T12:00:00Z", ["2026-03-09T06:30:00Z", "2026-03-10T06:30:00Z", "2026-03-11T06:30:00Z"]),
+        ("30 1 * * *", "America/New_York", "2026-10-31T12:00:00Z", ["2026-11-01T05:30:00Z", "2026-11-01T06:30:00Z", "2026-11-02T06:30:00Z"]),
+        ("30 * * * *", "America/New_York", "2026-11-01T04:00:00Z", ["2026-11-01T04:30:00Z", "2026-11-01T05:30:00Z", "2026-11-01T06:30:00Z"]),
+        ("0 3 * * *", "Europe/Berlin", "2026-03-28T00:00:00Z", ["2026-03-28T02:00:00Z", "2026-03-29T01:00:00Z", "2026-03-30T01:00:00Z"]),
+        ("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00:00Z", ["2026-03-28T01:30:00Z", "2026-03-30T00:30:00Z", "2026-03-31T00:30:00Z"]),
+        ("30 2 * * *", "Europe/Berlin", "2026-10-24T00:00:00Z", ["2026-10-24T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]),
+        ("0 0 * * *", "Asia/Kolkata", "2026-01-01T00:00:00Z", ["2026-01-01T18:30:00Z", "2026-01-02T18:30:00Z", "2026-01-03T18:30:00Z"]),
+        ("*/30 * * * *", "Australia/Lord_Howe", "2026-04-04T13:30:00Z", ["2026-04-04T14:00:00Z", "2026-04-04T14:30:00Z", "2026-04-04T15:00:00Z"]),
+        ("0 0 1 * *", "Pacific/Auckland", "2026-03-15T00:00:00Z", ["2026-03-31T11:00:00Z", "2026-04-30T12:00:00Z", "2026-05-31T12:00:00Z"]),
+        ("15 0 * * *", "America/Sao_Paulo", "2018-11-03T00:00:00Z", ["2018-11-03T03:15:00Z", "2018-11-05T02:15:00Z", "2018-11-06T02:15:00Z"]),
+    ];
+    for (text, zone, from, expected) in recorded {
+        let (schedule, name) = (Schedule::parse(text).expect(text), zone);
+        let zone = jiff::tz::TimeZone::get(zone).expect(zone);
+        let mut at: Timestamp = from.parse().expect(from);
+        for moment in expected {
+            at = schedule.next_after_in(at, &zone).expect(text);
+            assert_eq!(at.to_string(), moment, "{text} in {name}");
+        }
+    }
+    let leap_day = Schedule::parse("0 0 29 2 *").expect("valid");
+    let zone = jiff::tz::TimeZone::get("Europe/Berlin").expect("known");
+    assert_eq!(leap_day.next_after_in("2096-03-01T00:00:00Z".parse().expect("instant"), &zone), None);
+    assert_eq!(leap_day.next_after_in(Timestamp::MAX, &zone), None);
+}
+
 /// What a field says about a number, straight from the rules and without the module's bit sets.
 fn allows(list: &str, number: i64, max: i64) -> bool {
     list.split(',').any(|item| {

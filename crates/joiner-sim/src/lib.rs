@@ -48,7 +48,7 @@ use settings::Settings;
 fn controllers(settings: &Settings) -> Vec<Box<dyn Controller>> {
     let seed = settings.seed;
     vec![
-        Box::new(namespace::Namespaces),
+        Box::new(namespace::Namespaces::default()),
         Box::new(kubelet::Kubelets::new(settings.lifecycle.clone(), seed)),
         Box::new(node_lifecycle::NodeLifecycle::default()),
         Box::new(taint_eviction::TaintEviction),

@@ -2,11 +2,14 @@
 //!
 //! That a deleted namespace takes its contents along is the work of the API server's garbage collector.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cache::Cache;
 use crate::controller::{Controller, Outcome};
+use crate::door::Refusal;
 use crate::event::{Change, Event};
 use crate::object::{Fields, Key, Kind};
 use crate::write::Write;
@@ -14,7 +17,11 @@ use crate::write::Write;
 const CERTIFICATE: &str = "kube-root-ca.crt";
 
 /// The controller.
-pub struct Namespaces;
+#[derive(Default)]
+pub struct Namespaces {
+    /// Where the certificate was put, or was found to be. Nobody watches ConfigMaps, so nobody is told when one goes.
+    certified: BTreeSet<Box<str>>,
+}
 
 impl Controller for Namespaces {
     fn name(&self) -> &'static str {
@@ -23,7 +30,10 @@ impl Controller for Namespaces {
 
     fn interested(&mut self, event: &Event, _: &Cache, keys: &mut Vec<Key>) {
         match event.key.kind {
-            Kind::Namespace if event.change != Change::Deleted => keys.push(event.key.clone()),
+            Kind::Namespace if event.change == Change::Deleted => {
+                self.certified.remove(&*event.key.name);
+            }
+            Kind::Namespace => keys.push(event.key.clone()),
             Kind::ServiceAccount if event.change == Change::Deleted && &*event.key.name == "default" => {
                 keys.push(Key::new(Kind::Namespace, "", &event.key.namespace));
             }
@@ -36,19 +46,25 @@ impl Controller for Namespaces {
             return Outcome::nothing();
         };
         let name = namespace.name();
-        if cache.find(Kind::ServiceAccount, name, "default").is_some() {
-            return Outcome::nothing();
+        let mut writes = Vec::new();
+        let mut create = |kind: Kind, object: Value| {
+            writes.push(Write::Create { kind, namespace: name.to_owned(), object });
+        };
+        if cache.find(Kind::ServiceAccount, name, "default").is_none() {
+            create(Kind::ServiceAccount, json!({"metadata": {"name": "default", "namespace": name}}));
         }
-        let account = json!({"metadata": {"name": "default", "namespace": name}});
-        // Nobody watches ConfigMaps; creating one that is there is refused, which is why it comes last.
-        let certificate = json!({
-            "metadata": {"name": CERTIFICATE, "namespace": name},
-            "data": {"ca.crt": ""},
-        });
-        Outcome::writes(vec![
-            Write::Create { kind: Kind::ServiceAccount, namespace: name.to_owned(), object: account },
-            Write::Create { kind: Kind::ConfigMap, namespace: name.to_owned(), object: certificate },
-        ])
+        // Creating one that is there is refused, which is why it comes last.
+        if self.certified.insert(name.into()) {
+            let metadata = json!({"name": CERTIFICATE, "namespace": name});
+            create(Kind::ConfigMap, json!({"metadata": metadata, "data": {"ca.crt": ""}}));
+        }
+        Outcome::writes(writes)
+    }
+
+    fn refused(&mut self, key: &Key, write: &Write, refusal: &Refusal) {
+        if matches!(write, Write::Create { kind: Kind::ConfigMap, .. }) && refusal.code != 409 {
+            self.certified.remove(&*key.name);
+        }
     }
 
     fn patience(&self) -> SignedDuration {

@@ -104,6 +104,45 @@ async fn a_cron_job_makes_a_job_every_minute_and_keeps_three() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cron_job_keeps_the_time_of_its_zone() {
+    let mut world = world(Lifecycle::fast());
+    create(&world, Kind::Node, node("n", &json!({}))).await;
+    let template = json!({"spec": spec(&json!({"nodeName": "n", "restartPolicy": "Never"}))});
+    let cron = json!({"metadata": {"name": "noon"}, "spec": {
+        "schedule": "0 9 * * *", "timeZone": "America/New_York", "jobTemplate": {"spec": {"template": template}},
+    }});
+    create(&world, Kind::CronJob, cron).await;
+    pass(&mut world, 24 * 3600).await;
+    let cron = world.cache().find(Kind::CronJob, "default", "noon").unwrap();
+    assert_eq!(cron.text(&["status", "lastScheduleTime"]), "2026-01-01T14:00:00Z");
+    assert_eq!(world.cache().all(Kind::Job).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_namespace_has_an_account_and_a_certificate() {
+    let mut world = world(Lifecycle::fast());
+    let certificate = |world: &World, namespace: &str| {
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps/kube-root-ca.crt");
+        let request = Request::builder().uri(path).body(Full::new(Bytes::new())).unwrap();
+        let server = world.server().clone();
+        async move { server.answer(request).await.status().as_u16() }
+    };
+    create(&world, Kind::Namespace, json!({"metadata": {"name": "shop"}})).await;
+    pass(&mut world, 1).await;
+    for namespace in ["default", "kube-system", "shop"] {
+        assert!(world.cache().find(Kind::ServiceAccount, namespace, "default").is_some(), "{namespace}");
+        assert_eq!(certificate(&world, namespace).await, 200, "{namespace}");
+    }
+    assert_eq!(world.refusals(), 0);
+    send(&world, Method::DELETE, "/api/v1/namespaces/shop", &json!({})).await;
+    pass(&mut world, 5).await;
+    assert_eq!(certificate(&world, "shop").await, 404);
+    create(&world, Kind::Namespace, json!({"metadata": {"name": "shop"}})).await;
+    pass(&mut world, 1).await;
+    assert_eq!(certificate(&world, "shop").await, 200, "a new one of the same name has its own");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cron_job_that_forbids_company_waits_for_its_job() {
     let lifecycle = Lifecycle { job_duration: Span::seconds(150, 150), ..Lifecycle::fast() };
     let mut world = world(lifecycle);

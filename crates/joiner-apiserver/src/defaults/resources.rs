@@ -109,12 +109,7 @@ fn node(object: &mut Object) {
     if let Some(status) = existing(object, "status")
         && let Some(capacity) = status.get("capacity").cloned()
     {
-        let allocatable = status.entry("allocatable").or_insert_with(|| json!({}));
-        if let (Some(allocatable), Some(capacity)) = (allocatable.as_object_mut(), capacity.as_object()) {
-            for (name, quantity) in capacity {
-                allocatable.entry(name.clone()).or_insert_with(|| quantity.clone());
-            }
-        }
+        fill(status, "allocatable", capacity);
     }
 }
 

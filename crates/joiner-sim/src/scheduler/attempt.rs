@@ -183,7 +183,7 @@ impl Scheduler {
     ) -> Vec<Write> {
         let nodes = self.nodes.list().len();
         match answer {
-            Answer::Found { equals } => self.bind(pod, &equals, volumes, now),
+            Answer::Found { equals } => self.bind(pod, equals, volumes, now),
             Answer::Failed(message) => self.failed(pod, message, now),
             Answer::NoNodes => {
                 let message = "no nodes available to schedule pods".to_owned();
@@ -222,17 +222,17 @@ impl Scheduler {
     fn bind(
         &mut self,
         pod: PodId,
-        equals: &[NodeId],
+        equals: Vec<NodeId>,
         volumes: Option<PodVolumes>,
         now: Timestamp,
     ) -> Vec<Write> {
         let Some(node) = equals.first().copied() else { return Vec::new() };
-        let names = equals.iter().map(|node| self.nodes.rows[*node as usize].name.to_string()).collect();
         let (key, name) = (self.pods.row(pod).key.clone(), self.nodes.rows[node as usize].name.clone());
         self.last = Some(Attempt {
             pod: key.clone(),
-            verdict: Verdict::Bound { node: name.to_string(), equals: names },
+            verdict: Verdict::Bound { node: name.to_string(), equals: Vec::new() },
         });
+        self.last_equals = equals;
         let started = volumes.map_or_else(Vec::new, |volumes| {
             let row = &self.nodes.rows[node as usize];
             let site = Site { name: &row.name, labels: &row.labels };

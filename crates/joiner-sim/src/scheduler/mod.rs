@@ -46,7 +46,7 @@ use crate::object::Key;
 use crate::write::Write;
 use board::Board;
 use class::ClassId;
-use nodes::{Nodes, PodId};
+use nodes::{NodeId, Nodes, PodId};
 use pods::Pods;
 use preempt::Budgets;
 use queue::Queue;
@@ -128,7 +128,9 @@ pub struct Scheduler {
     attempts: u64,
     /// The time of the last step.
     now: Timestamp,
+    /// The names of equally good nodes are left out of it: there may be hundreds, and few ask.
     last: Option<Attempt>,
+    last_equals: Vec<NodeId>,
 }
 
 impl Scheduler {
@@ -152,6 +154,7 @@ impl Scheduler {
             attempts: 0,
             now: Timestamp::UNIX_EPOCH,
             last: None,
+            last_equals: Vec::new(),
         }
     }
 
@@ -161,8 +164,16 @@ impl Scheduler {
     }
 
     /// What the last step did.
-    pub fn last(&self) -> Option<&Attempt> {
-        self.last.as_ref()
+    pub fn last(&self) -> Option<Attempt> {
+        let mut last = self.last.clone()?;
+        if let Verdict::Bound { equals, .. } = &mut last.verdict {
+            *equals = self
+                .last_equals
+                .iter()
+                .map(|node| self.nodes.rows[*node as usize].name.to_string())
+                .collect();
+        }
+        Some(last)
     }
 
     /// How many pods it knows, finished ones left out.

@@ -1,5 +1,6 @@
-//! CronJobs: a Job at every moment of a schedule. Schedules are read in UTC; those with a time zone of their own are refused with an entry.
+//! CronJobs: a Job at every moment of a schedule, on the calendar of its time zone; without one it means UTC.
 
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use joiner_api::schedule::Schedule;
 use serde_json::{Value, json};
@@ -127,12 +128,17 @@ impl Turn<'_> {
             self.outcome.writes.push(warning(NAME, self.key, self.cron, "UnparseableSchedule", message));
             return;
         };
-        let zone = self.cron.text(&["spec", "timeZone"]);
-        if !matches!(zone, "" | "UTC" | "Etc/UTC") {
-            let message = format!("invalid timeZone: {zone}: only UTC is simulated");
-            self.outcome.writes.push(warning(NAME, self.key, self.cron, "UnknownTimeZone", message));
-            return;
-        }
+        let zone = match self.cron.text(&["spec", "timeZone"]) {
+            "" => TimeZone::UTC,
+            name => match TimeZone::get(name) {
+                Ok(zone) => zone,
+                Err(_) => {
+                    let message = format!("invalid timeZone: {name:?}: unknown time zone {name}");
+                    self.outcome.writes.push(warning(NAME, self.key, self.cron, "UnknownTimeZone", message));
+                    return;
+                }
+            },
+        };
         let last =
             self.status.time(&["lastScheduleTime"]).or_else(|| self.cron.created()).unwrap_or(self.now);
         let mut earliest = last;
@@ -140,7 +146,7 @@ impl Turn<'_> {
         if let Some(seconds) = deadline {
             earliest = earliest.max(self.now - SignedDuration::from_secs(seconds));
         }
-        let (due, next) = moments(&schedule, earliest, self.now);
+        let (due, next) = moments(&schedule, &zone, earliest, self.now);
         if let Some(next) = next {
             self.outcome.again(next);
         }
@@ -211,16 +217,21 @@ fn removal(key: &Key, job: &Value) -> Write {
 }
 
 /// The latest moment of the schedule after `from` and not after `now`, and the first one after `now`.
-fn moments(schedule: &Schedule, from: Timestamp, now: Timestamp) -> (Option<Timestamp>, Option<Timestamp>) {
+fn moments(
+    schedule: &Schedule,
+    zone: &TimeZone,
+    from: Timestamp,
+    now: Timestamp,
+) -> (Option<Timestamp>, Option<Timestamp>) {
     let mut latest = None;
     let mut at = from;
     for _ in 0..MOST_MISSED {
-        let Some(next) = schedule.next_after(at) else { return (latest, None) };
+        let Some(next) = schedule.next_after_in(at, zone) else { return (latest, None) };
         if next > now {
             return (latest, Some(next));
         }
         latest = Some(next);
         at = next;
     }
-    (latest, schedule.next_after(now))
+    (latest, schedule.next_after_in(now, zone))
 }

@@ -153,7 +153,13 @@ fn pod(pod: &Value, names: &Names) -> Value {
     if let Some(manager) = pod.manager() {
         shown["owner"] = format!("{} {}", manager.kind, names.plain(manager.name)).into();
     }
-    for (name, field) in [("mark", "mark"), ("index", "batch.kubernetes.io/job-completion-index")] {
+    let annotations = [
+        ("mark", "mark"),
+        ("index", "batch.kubernetes.io/job-completion-index"),
+        ("indexFailures", "batch.kubernetes.io/job-index-failure-count"),
+        ("indexIgnoredFailures", "batch.kubernetes.io/job-index-ignored-failure-count"),
+    ];
+    for (name, field) in annotations {
         if let Some(mark) = pod.annotation(field) {
             shown[name] = mark.into();
         }

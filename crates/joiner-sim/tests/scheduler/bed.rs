@@ -195,7 +195,7 @@ impl Bed {
         for _ in 0..20 {
             let writes = self.scheduler.step(now());
             match self.scheduler.last() {
-                Some(attempt) if attempt.pod == *key => return Some(attempt.verdict.clone()),
+                Some(attempt) if attempt.pod == *key => return Some(attempt.verdict),
                 _ if writes.is_empty() => break,
                 _ => {}
             }

@@ -18,10 +18,30 @@ pub(super) struct Verdict {
 const LIMIT: &str = "BackoffLimitExceeded";
 const DEADLINE: &str = "DeadlineExceeded";
 const POLICY: &str = "PodFailurePolicy";
+pub(super) const TOO_MANY_INDEXES: &str = "MaxFailedIndexesExceeded";
+pub(super) const FAILED_INDEXES: &str = "FailedIndexes";
 
 /// The reason of an entry must be one we know.
 pub(super) fn known_reason(reason: &str) -> &'static str {
-    [LIMIT, DEADLINE, POLICY].into_iter().find(|known| *known == reason).unwrap_or("Failed")
+    let known = [LIMIT, DEADLINE, POLICY, TOO_MANY_INDEXES, FAILED_INDEXES];
+    known.into_iter().find(|known| *known == reason).unwrap_or("Failed")
+}
+
+/// What the failure of a pod means where its job has no rule that ends all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mercy {
+    Counts,
+    Ignored,
+    FailIndex,
+}
+
+/// Asks the pod failure policy.
+pub(super) fn mercy(job: &Object, pod: &Value) -> Mercy {
+    match rule(job, pod) {
+        Some((_, "Ignore", _)) => Mercy::Ignored,
+        Some((_, "FailIndex", _)) => Mercy::FailIndex,
+        _ => Mercy::Counts,
+    }
 }
 
 /// Judges the failures so far.

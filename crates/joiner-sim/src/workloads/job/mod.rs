@@ -2,7 +2,9 @@
 
 mod failure;
 mod indexes;
+mod per_index;
 mod pods;
+mod success;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +19,13 @@ use crate::event::{Change, Event};
 use crate::json::{moment, put_nonzero, set_condition};
 use crate::object::{Fields, Key, Kind, Object};
 use crate::write::{PatchKind, Propagation, Write};
+use failure::Mercy;
+use per_index::PerIndex;
 
 pub(super) const NAME: &str = "job-controller";
+
+/// Whom `managedBy` names for this controller; jobs of others are left alone.
+const MANAGER: &str = "kubernetes.io/job-controller";
 
 /// Pods carry it until they have been counted.
 pub(super) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
@@ -26,6 +33,8 @@ pub(super) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 /// The first wait after a failure, and the longest.
 const FIRST_BACKOFF: SignedDuration = SignedDuration::from_secs(10);
 const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_mins(10);
+
+const REACHED: &str = "Reached expected number of succeeded pods";
 
 /// The controller.
 pub struct Jobs {
@@ -69,6 +78,9 @@ impl Controller for Jobs {
 
     fn reconcile(&mut self, key: &Key, cache: &Cache, now: Timestamp) -> Outcome {
         let Some(job) = cache.get(key) else { return orphans(key, cache) };
+        if !matches!(job.text(&["spec", "managedBy"]), "" | MANAGER) {
+            return Outcome::nothing();
+        }
         let Some(selector) = LabelSelector::from_object(job.at(&["spec", "selector"])) else {
             return Outcome::nothing();
         };
@@ -165,6 +177,17 @@ impl<'a> Turn<'a> {
         self.conditions.iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
     }
 
+    /// Reason and sentence of a condition.
+    fn why(&self, kind: &str) -> Option<(String, String)> {
+        let condition = self.conditions.iter().find(|condition| condition["type"] == kind)?;
+        Some((condition.text(&["reason"]).to_owned(), condition.text(&["message"]).to_owned()))
+    }
+
+    /// Pods on their way out.
+    fn going(&self) -> impl Iterator<Item = &'a Object> {
+        self.pods.iter().map(|(_, pod)| *pod).filter(|pod| pod.is_deleting() && !super::is_finished(pod))
+    }
+
     fn finished_at(&self) -> Option<Timestamp> {
         let ended = |condition: &&Value| {
             condition["status"] == "True"
@@ -205,22 +228,37 @@ impl<'a> Turn<'a> {
         if start.is_none() && !suspended {
             start = Some(self.now);
         }
-        let verdict = failure::judge(self, start);
-        let failed = self.number("failed") + verdict.counted;
+        let mut verdict = failure::judge(self, start);
         let indexes = indexes::Indexes::of(job, &self.new_succeeded);
+        let ended = self.has("FailureTarget") || self.has("SuccessCriteriaMet");
+        // What is taken down because the job ends has not failed.
+        let failures: &[_] = if ended { &[] } else { &self.new_failed };
+        let mut per_index = match self.is_indexed() {
+            true => PerIndex::of(job, &indexes, &self.active, failures),
+            false => None,
+        };
+        let ending = ended || verdict.fails.is_some();
+        if !ending
+            && let Some((reason, message)) = per_index.as_ref().and_then(|all| all.fails(job, &indexes))
+        {
+            verdict.fails = Some((reason.to_owned(), message.to_owned()));
+        }
         let succeeded = match self.is_indexed() {
             true => indexes.count(),
             false => self.number("succeeded") + i64::try_from(self.new_succeeded.len()).unwrap_or(0),
         };
         self.remember_failures(jobs, verdict.counted);
 
-        let mut terminating =
-            self.pods.iter().filter(|(_, pod)| pod.is_deleting() && !super::is_finished(pod)).count();
+        let mut terminating = self.going().count();
         let mut active = self.active.clone();
         let completions = job.number(&["spec", "completions"]);
         let done = match completions {
             Some(wanted) => succeeded >= wanted,
             None => succeeded > 0 && active.is_empty(),
+        };
+        let success = match success::met(job, &indexes).filter(|_| self.is_indexed()) {
+            Some(message) => Some(("SuccessPolicy", message)),
+            None => done.then(|| ("CompletionsReached", REACHED.to_owned())),
         };
         let mut created = 0_usize;
         let removed;
@@ -229,9 +267,11 @@ impl<'a> Turn<'a> {
             removed = self.remove(&active);
         } else if self.has("FailureTarget") {
             removed = self.remove(&active);
-        } else if done {
-            self.set("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods");
-            removed = self.remove(&active);
+        } else if self.has("SuccessCriteriaMet") {
+            removed = self.let_go(&active);
+        } else if let Some((reason, message)) = success {
+            self.set("SuccessCriteriaMet", reason, &message);
+            removed = self.let_go(&active);
         } else if suspended {
             removed = self.let_go(&active);
             if start.is_some() || !self.has("Suspended") {
@@ -243,8 +283,16 @@ impl<'a> Turn<'a> {
                 self.suspend(false);
                 start = Some(self.now);
             }
-            (created, removed) = self.resize(jobs, cache, succeeded, &indexes);
+            (created, removed) = self.resize(jobs, cache, succeeded, &indexes, per_index.as_ref());
         }
+        // A job that ends has no successors to wait for.
+        if self.has("FailureTarget") || self.has("SuccessCriteriaMet") {
+            per_index.iter_mut().for_each(|per_index| per_index.awaiting.clear());
+        }
+        self.new_failed.retain(|(key, _)| !per_index.as_ref().is_some_and(|known| known.keeps(key)));
+        let ignored = |pod: &Object| failure::mercy(job, pod) == Mercy::Ignored;
+        let newly_failed = self.new_failed.iter().filter(|(_, pod)| !ignored(pod)).count();
+        let failed = self.number("failed") + i64::try_from(newly_failed).unwrap_or(0);
         if removed > 0 {
             active.drain(..removed.min(active.len()));
             // What has no node goes at once, what has one takes its time; the next event tells.
@@ -253,17 +301,15 @@ impl<'a> Turn<'a> {
         let over = active.is_empty() && terminating == 0;
         let mut completion = None;
         if over && self.has("FailureTarget") && !self.has("Failed") {
-            let target =
-                self.conditions.iter().find(|condition| condition["type"] == "FailureTarget").cloned();
-            if let Some(target) = target {
-                let (reason, message) =
-                    (target.text(&["reason"]).to_owned(), target.text(&["message"]).to_owned());
+            if let Some((reason, message)) = self.why("FailureTarget") {
                 self.set("Failed", &reason, &message);
                 let reason = failure::known_reason(&reason);
                 self.outcome.writes.push(super::warning(NAME, self.key, job, reason, message));
             }
         } else if over && self.has("SuccessCriteriaMet") && !self.has("Complete") {
-            self.set("Complete", "CompletionsReached", "Reached expected number of succeeded pods");
+            if let Some((reason, message)) = self.why("SuccessCriteriaMet") {
+                self.set("Complete", &reason, &message);
+            }
             completion = Some(self.now);
             self.outcome.writes.push(note(NAME, self.key, job, "Completed", "Job completed".to_owned()));
         }
@@ -283,6 +329,9 @@ impl<'a> Turn<'a> {
         }
         if self.is_indexed() && indexes.count() > 0 {
             status.insert("completedIndexes".to_owned(), indexes.to_string().into());
+        }
+        if let Some(per_index) = &per_index {
+            status.insert("failedIndexes".to_owned(), per_index.failed.to_string().into());
         }
         if !self.conditions.is_empty() {
             status.insert("conditions".to_owned(), self.conditions.clone().into());

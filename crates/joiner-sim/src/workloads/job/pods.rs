@@ -1,9 +1,12 @@
 //! As many pods at a time as the job wants, with a wait after failures.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::indexes::Indexes;
+use super::per_index::{self, PerIndex};
 use super::{FIRST_BACKOFF, Jobs, LONGEST_BACKOFF, NAME, TRACKING, Turn};
 use crate::cache::Cache;
 use crate::object::{Fields, Key, Kind, Object};
@@ -24,6 +27,7 @@ impl Turn<'_> {
         cache: &Cache,
         succeeded: i64,
         indexes: &Indexes,
+        per_index: Option<&PerIndex<'_>>,
     ) -> (usize, usize) {
         let parallelism = self.job.number(&["spec", "parallelism"]).unwrap_or(1);
         let active = i64::try_from(self.active.len()).unwrap_or(0);
@@ -40,31 +44,35 @@ impl Turn<'_> {
             return (0, self.let_go(&ranked));
         }
         // Pods on their way out keep their place while the job waits for their end.
-        let held = match self.job.text(&["spec", "podReplacementPolicy"]) == "Failed" {
-            true => self
-                .pods
-                .iter()
-                .filter(|(_, pod)| pod.is_deleting() && !crate::workloads::is_finished(pod))
-                .count(),
-            false => 0,
+        let held: Vec<&Object> = match self.job.text(&["spec", "podReplacementPolicy"]) == "Failed" {
+            true => self.going().collect(),
+            false => Vec::new(),
         };
-        let missing = usize::try_from(wanted - active).unwrap_or(0).saturating_sub(held);
+        let missing = usize::try_from(wanted - active).unwrap_or(0).saturating_sub(held.len());
         if missing == 0 {
             return (0, 0);
         }
-        if let Some(due) = self.backoff(jobs)
+        if per_index.is_none()
+            && let Some(due) = self.backoff(jobs)
             && due > self.now
         {
             self.outcome.again(due);
             return (0, 0);
         }
-        let free = match self.is_indexed() {
-            true => self.free_indexes(indexes, missing),
+        let mut free = match self.is_indexed() {
+            true => self.free_indexes(indexes, per_index, &held, missing.min(BURST)),
             false => Vec::new(),
         };
-        let count = if self.is_indexed() { free.len() } else { missing }.min(BURST);
+        if let Some(per_index) = per_index {
+            let due = |index: &i64| per_index.due(*index).filter(|due| *due > self.now);
+            if let Some(next) = free.iter().filter_map(due).min() {
+                self.outcome.again(next);
+            }
+            free.retain(|index| per_index.due(*index).is_none_or(|due| due <= self.now));
+        }
+        let count = if self.is_indexed() { free.len() } else { missing.min(BURST) };
         for turn in 0..count {
-            self.create(jobs, cache, free.get(turn).copied());
+            self.create(jobs, cache, free.get(turn).copied(), per_index);
         }
         (count, 0)
     }
@@ -72,20 +80,34 @@ impl Turn<'_> {
     /// Until when no new pod is made because of failures.
     fn backoff(&self, jobs: &Jobs) -> Option<Timestamp> {
         let (failures, last) = jobs.failures.get(self.job.uid())?;
-        let factor = 1_i32.checked_shl(failures.saturating_sub(1).min(10)).unwrap_or(1024);
-        last.saturating_add(FIRST_BACKOFF.saturating_mul(factor).min(LONGEST_BACKOFF)).ok()
+        after_failures(*failures, *last)
     }
 
-    fn free_indexes(&self, done: &Indexes, count: usize) -> Vec<i64> {
-        let taken: Vec<i64> = self.active.iter().filter_map(|(_, pod)| index_of(pod)).collect();
+    /// The first indexes that have no pod and want one.
+    fn free_indexes(
+        &self,
+        done: &Indexes,
+        per_index: Option<&PerIndex<'_>>,
+        held: &[&Object],
+        count: usize,
+    ) -> Vec<i64> {
+        let there = self.active.iter().map(|(_, pod)| *pod).chain(held.iter().copied());
+        let taken: BTreeSet<i64> = there.filter_map(|pod| index_of(pod)).collect();
+        let failed = |index: i64| per_index.is_some_and(|known| known.failed.contains(index));
         let completions = self.job.number(&["spec", "completions"]).unwrap_or(0);
         (0..completions)
-            .filter(|index| !done.contains(*index) && !taken.contains(index))
+            .filter(|index| !done.contains(*index) && !taken.contains(index) && !failed(*index))
             .take(count)
             .collect()
     }
 
-    fn create(&mut self, jobs: &mut Jobs, cache: &Cache, index: Option<i64>) {
+    fn create(
+        &mut self,
+        jobs: &mut Jobs,
+        cache: &Cache,
+        index: Option<i64>,
+        per_index: Option<&PerIndex<'_>>,
+    ) {
         let mut pod = pod_from_template(Kind::Job, self.job, self.job.at(&["spec", "template"]));
         let mut finalizers = pod.items(&["metadata", "finalizers"]).to_vec();
         finalizers.push(TRACKING.into());
@@ -94,6 +116,14 @@ impl Turn<'_> {
         if let Some(index) = index {
             prefix = format!("{prefix}{index}-");
             give_index(&mut pod, &self.key.name, index);
+            if let Some(per_index) = per_index {
+                let (failures, ignored) = per_index.carried(self.job, index);
+                let annotations = &mut pod["metadata"]["annotations"];
+                annotations[per_index::FAILURES] = failures.to_string().into();
+                if ignored > 0 {
+                    annotations[per_index::IGNORED] = ignored.to_string().into();
+                }
+            }
         }
         jobs.turn += 1;
         let turn = jobs.turn ^ cache.revision().rotate_left(32);
@@ -125,6 +155,12 @@ impl Turn<'_> {
         }
         pods.len()
     }
+}
+
+/// When a pod may come after so many failures in a row.
+pub(super) fn after_failures(failures: u32, last: Timestamp) -> Option<Timestamp> {
+    let factor = 1_i32.checked_shl(failures.saturating_sub(1).min(10)).unwrap_or(1024);
+    last.saturating_add(FIRST_BACKOFF.saturating_mul(factor).min(LONGEST_BACKOFF)).ok()
 }
 
 /// The order in which surplus pods go: those that have got least far first.
