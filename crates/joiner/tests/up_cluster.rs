@@ -161,11 +161,14 @@ fn a_cluster_in_a_folder_ends_when_it_is_told() {
         .spawn()
         .expect("the program starts");
     let said = BufReader::new(program.stdout.take().expect("its output"));
-    let ready = said.lines().map_while(Result::ok).any(|line| line.starts_with("Ctrl-C ends it."));
-    assert!(ready, "it says how to end it");
+    // Read to the end: a program that nobody listens to any more ends by itself.
+    let mut lines = said.lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.starts_with("Ctrl-C ends it.")), "it says how to end it");
+    let reader = std::thread::spawn(move || lines.count());
     let told = Command::new("kill").arg(program.id().to_string()).status().expect("kill");
     assert!(told.success());
     assert_eq!(ends_within(program, Duration::from_secs(20), "told to end"), Some(0));
+    reader.join().expect("its output ends");
 }
 
 #[test]

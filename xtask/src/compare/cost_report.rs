@@ -14,12 +14,13 @@ pub struct Report<'t> {
     pub caption: String,
 }
 
-const HEADINGS: [&str; 10] = [
+const HEADINGS: [&str; 11] = [
     "family",
     "scenarios",
     "comparable",
     "price, mean (worst)",
     "price without charge",
+    "least possible",
     "to bound, mean (worst)",
     "to bound without charge",
     "nodes, mean (worst)",
@@ -54,6 +55,7 @@ impl Report<'_> {
              - **comparable**: the checker finds nothing wrong with the original's plan, and it leaves no pod out that joiner places. Prices and nodes are\n  \
              compared only there: a plan that breaks a rule may be cheap for that reason.\n\
              - **price**: joiner's over the original's; below 1 is cheaper.\n\
+             - **least possible**: the bound over the original's price, mean. No packing has a lower price than that; few can have this one.\n\
              - **to bound**: joiner's price over the price that no packing of these pods can beat, in all scenarios. The bound knows sizes, selectors and\n  \
              taints, but nothing of zones, weights and limits of pools, and of rules between pods only those about hosts.\n\
              - **without charge**: `--node-charge 0`; otherwise the default, which trades about one cent an hour for a node less\n  \
@@ -134,7 +136,7 @@ impl Report<'_> {
             let by = if dearer.is_empty() {
                 String::new()
             } else {
-                let mean = dearer.iter().sum::<f64>() / dearer.len() as f64;
+                let mean = mean(&dearer).unwrap_or(0.0);
                 let worst = dearer.iter().copied().fold(0.0, f64::max);
                 format!(" (by {:.2} % on average, {:.2} % at worst)", 100.0 * mean, 100.0 * worst)
             };
@@ -164,6 +166,8 @@ fn row(name: &str, trials: &[&Trial]) -> Vec<String> {
         comparable.len().to_string(),
         there(price_ratio),
         there(|trial| trial.uncharged.price_per_hour / trial.original.price_per_hour),
+        mean(&comparable.iter().filter_map(|trial| least_possible(trial)).collect::<Vec<_>>())
+            .map_or("–".to_owned(), |mean| format!("{mean:.3}")),
         bounds(|trial| to_bound(&trial.usual)),
         bounds(|trial| to_bound(&trial.uncharged)),
         there(|trial| trial.usual.nodes as f64 / trial.original.nodes as f64),
@@ -179,6 +183,10 @@ fn price_ratio(trial: &Trial) -> f64 {
     trial.usual.price_per_hour / trial.original.price_per_hour
 }
 
+fn least_possible(trial: &Trial) -> Option<f64> {
+    trial.uncharged.lower_bound_per_hour.map(|bound| bound / trial.original.price_per_hour)
+}
+
 fn times_faster(trial: &Trial) -> f64 {
     trial.original.solve_seconds / trial.usual.solve_seconds.max(1e-6)
 }
@@ -191,12 +199,13 @@ fn to_bound(measure: &super::measure::Measure) -> Option<f64> {
     measure.lower_bound_per_hour.filter(|bound| *bound > 0.0).map(|bound| measure.price_per_hour / bound)
 }
 
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 fn mean_and_worst(values: &[f64]) -> String {
-    if values.is_empty() {
-        return "–".to_owned();
-    }
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    format!("{mean:.3} ({:.3})", values.iter().copied().fold(0.0, f64::max))
+    let worst = values.iter().copied().fold(0.0, f64::max);
+    mean(values).map_or("–".to_owned(), |mean| format!("{mean:.3} ({worst:.3})"))
 }
 
 fn line(trial: &Trial) -> String {

@@ -13,7 +13,7 @@ use super::validate::validate;
 pub(super) struct Checks {
     pub required: Vec<String>,
     values: Vec<Value>,
-    format: String,
+    pub format: String,
     pattern: Option<Regex>,
     minimum: Option<Number>,
     maximum: Option<Number>,
@@ -42,7 +42,7 @@ impl Checks {
         let flag = |name: &str| schema.get(name).and_then(Value::as_bool) == Some(true);
         let list = |name: &str| schema.get(name).and_then(Value::as_array).into_iter().flatten();
         // Inside combinations there are no types, and nothing to complain about.
-        let nested = |schema: &Value| Node::parse(schema, path, false, &mut Vec::new());
+        let nested = |schema: &Value| Node::parse(schema, path, &mut Vec::new());
         let pattern = schema.get("pattern").and_then(Value::as_str).filter(|pattern| !pattern.is_empty());
         let pattern = pattern.and_then(|pattern| match Regex::new(pattern) {
             Ok(regex) => Some(regex),

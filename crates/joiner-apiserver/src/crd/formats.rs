@@ -2,12 +2,16 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::go_duration;
+
+const SECOND: i64 = 1_000_000_000;
+
 /// Whether text has a format.
 pub(super) fn matches(format: &str, text: &str) -> bool {
     match format {
         "date" => is_date(text),
         "date-time" | "datetime" => is_date_time(text),
-        "duration" => is_duration(text),
+        "duration" => nanoseconds(text).is_some(),
         "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
         "cidr" => is_cidr(text),
@@ -68,69 +72,41 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && clock && (rest.eq_ignore_ascii_case("z") || offset(rest))
 }
 
-/// Go durations (`1h30m`), and words (`3 days`).
-fn is_duration(text: &str) -> bool {
-    let units = [
-        "ns",
-        "us",
-        "µs",
-        "μs",
-        "ms",
-        "s",
-        "m",
-        "h",
-        "d",
-        "w",
-        "nano",
-        "nanos",
-        "nanosecond",
-        "nanoseconds",
-        "micro",
-        "micros",
-        "microsecond",
-        "microseconds",
-        "milli",
-        "millis",
-        "millisecond",
-        "milliseconds",
-        "sec",
-        "secs",
-        "second",
-        "seconds",
-        "min",
-        "mins",
-        "minute",
-        "minutes",
-        "hr",
-        "hrs",
-        "hour",
-        "hours",
-        "day",
-        "days",
-        "week",
-        "weeks",
-    ];
+/// How long a duration is: one of Go (`1h30m`), or words (`3 days`).
+pub(super) fn nanoseconds(text: &str) -> Option<i64> {
+    go_duration::nanoseconds(text).ok().or_else(|| in_words(text))
+}
+
+fn in_words(text: &str) -> Option<i64> {
     let text = text.trim();
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
     if rest.is_empty() {
-        return false;
+        return None;
     }
+    let mut sum = 0_i64;
     while !rest.is_empty() {
         let after = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        if after.len() == rest.len() {
-            return false;
-        }
+        let amount: f64 = rest[..rest.len() - after.len()].parse().ok()?;
         let after = after.trim_start();
         let end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
-        if !units.contains(&after[..end].to_lowercase().as_str()) {
-            return false;
-        }
+        let unit: i64 = match after[..end].to_lowercase().as_str() {
+            "ns" | "nano" | "nanos" | "nanosecond" | "nanoseconds" => 1,
+            "us" | "µs" | "μs" | "micro" | "micros" | "microsecond" | "microseconds" => 1_000,
+            "ms" | "milli" | "millis" | "millisecond" | "milliseconds" => 1_000_000,
+            "s" | "sec" | "secs" | "second" | "seconds" => SECOND,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60 * SECOND,
+            "h" | "hr" | "hrs" | "hour" | "hours" => 3_600 * SECOND,
+            "d" | "day" | "days" => 86_400 * SECOND,
+            "w" | "week" | "weeks" => 7 * 86_400 * SECOND,
+            _ => return None,
+        };
+        sum = sum.saturating_add((amount * unit as f64) as i64);
         rest = after[end..].trim_start();
     }
-    true
+    Some(if negative { -sum } else { sum })
 }
 
 fn is_cidr(text: &str) -> bool {

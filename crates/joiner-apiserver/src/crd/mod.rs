@@ -18,6 +18,7 @@ mod prune;
 mod rule_check;
 mod rule_checker;
 mod rule_cost;
+mod rule_runner;
 mod rule_types;
 mod rules;
 mod schema;

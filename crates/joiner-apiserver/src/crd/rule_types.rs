@@ -100,9 +100,7 @@ pub(super) fn field<'a>(schema: &'a Value, whole: bool, name: &str) -> Option<&'
         _ => {}
     }
     let properties = schema.get("properties")?.as_object()?;
-    // Keywords may be written out.
-    let written = |property: &str| KEYWORDS.contains(&property) && property == name;
-    let named = |property: &str| written(property) || escaped(property).is_some_and(|own| own == name);
+    let named = |property: &str| names_in_rules(property).any(|own| own == name);
     let (_, property) = properties.iter().find(|(property, _)| named(property))?;
     type_of(property, is_embedded(property)).map(|_| property)
 }
@@ -136,6 +134,12 @@ const KEYWORDS: [&str; 21] = [
     "void",
     "while",
 ];
+
+/// What the name of a property can be in a rule. Keywords may be written out.
+pub(super) fn names_in_rules(name: &str) -> impl Iterator<Item = String> {
+    let plain = KEYWORDS.contains(&name).then(|| name.to_owned());
+    escaped(name).into_iter().chain(plain)
+}
 
 /// How the name of a property is written in a rule; nothing where it cannot be.
 fn escaped(name: &str) -> Option<String> {

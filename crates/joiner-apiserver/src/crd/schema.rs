@@ -54,7 +54,7 @@ impl Structural {
     /// Reads an `openAPIV3Schema`. `path` is where it stands in the definition, for the causes.
     pub(super) fn parse(schema: &Value, status_apart: bool, path: &str) -> Result<Structural, Vec<Cause>> {
         let mut causes = Vec::new();
-        let root = Node::parse(schema, path, true, &mut causes);
+        let root = Node::parse(schema, path, &mut causes);
         if root.kind.is_empty() {
             causes.push(Cause::required(&format!("{path}.type"), "must not be empty at the root"));
         } else if root.kind != "object" {
@@ -126,7 +126,7 @@ impl Structural {
 }
 
 impl Node {
-    pub(super) fn parse(schema: &Value, path: &str, is_root: bool, causes: &mut Vec<Cause>) -> Node {
+    pub(super) fn parse(schema: &Value, path: &str, causes: &mut Vec<Cause>) -> Node {
         let text = |name: &str| schema.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let flag = |name: &str| schema.get(name).and_then(Value::as_bool) == Some(true);
         let mut node = Node {
@@ -147,7 +147,7 @@ impl Node {
         }
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
             let path = format!("{path}.properties[{name}]");
-            let property = Node::parse(property, &path, false, causes);
+            let property = Node::parse(property, &path, causes);
             // Anything but an open type is needed to prune and to default.
             if property.kind.is_empty() && !property.int_or_string && !property.preserve_unknown {
                 causes.push(Cause::required(
@@ -161,12 +161,12 @@ impl Node {
             Some(Value::Bool(any)) => node.any_additional = *any,
             Some(inner) if inner.is_object() => {
                 let path = format!("{path}.additionalProperties");
-                node.additional = Some(Box::new(Node::parse(inner, &path, false, causes)));
+                node.additional = Some(Box::new(Node::parse(inner, &path, causes)));
             }
             _ => {}
         }
         if let Some(items) = schema.get("items") {
-            node.items = Some(Box::new(Node::parse(items, &format!("{path}.items"), false, causes)));
+            node.items = Some(Box::new(Node::parse(items, &format!("{path}.items"), causes)));
         } else if node.kind == "array" {
             causes.push(Cause::required(&format!("{path}.items"), "must be specified"));
         }
@@ -183,7 +183,7 @@ impl Node {
             causes.push(Cause::required(&format!("{path}.x-kubernetes-list-map-keys"), detail));
         }
         node.checks = Checks::parse(schema, path, causes);
-        node.rules = Rules::parse(schema, path, is_root, causes);
+        node.rules = Rules::parse(schema, path, causes);
         node
     }
 

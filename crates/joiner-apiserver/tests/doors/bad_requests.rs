@@ -141,3 +141,48 @@ async fn paths_that_lead_nowhere() {
         assert!(message.contains(words), "{method} {path}: {message}");
     }
 }
+
+/// Rules are run on the stack of whoever sends an object; those that go too deep are refused with their definition, or not run.
+#[tokio::test]
+async fn rules_that_go_deep() {
+    let server = super::server();
+    let end =
+        |answer: &Value| answer["message"].as_str().and_then(|text| text.lines().last()).map(str::to_owned);
+    let sum = |terms: usize| format!("self.a{} > 0", " + 1".repeat(terms));
+    let rules = [
+        (sum(20_000), 422),
+        (format!("{}self.a > 0{}", "(".repeat(5000), ")".repeat(5000)), 422),
+        (format!("{}.a > 0", "self".to_owned() + &".a".repeat(9000)), 422),
+        (sum(248), 201),
+        (vec!["self.a > 0"; 400].join(" && "), 201),
+        (vec!["self.a > 0"; 7000].join(" || "), 201),
+        (format!("{}true", "!".repeat(20_000)), 201),
+        (format!("{}self.a > 0{}", "(".repeat(90), ")".repeat(90)), 201),
+    ];
+    for (at, (rule, code)) in rules.iter().enumerate() {
+        let name = format!("thing{at}");
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{name}s.deep.io")},
+            "spec": {"group": "deep.io", "scope": "Cluster",
+                "names": {"plural": format!("{name}s"), "singular": name, "kind": format!("Thing{at}")},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                    "type": "object", "properties": {"spec": {"type": "object",
+                        "properties": {"a": {"type": "integer"}}, "x-kubernetes-validations": [{"rule": rule}]}}}}}]}});
+        let start: String = rule.chars().take(30).collect();
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let create = |path: String, body: &Value| {
+            let (server, body) = (server.clone(), body.to_string().into_bytes());
+            async move { ask(&server, Asked { method: Method::POST, path: &path, headers: JSON, body }).await }
+        };
+        let (found, answer) = create(path.to_owned(), &definition).await;
+        assert_eq!(found, *code, "{start}: {:?}", end(&answer));
+        if found == 422 {
+            continue;
+        }
+        let object = json!({"apiVersion": "deep.io/v1", "kind": format!("Thing{at}"),
+            "metadata": {"name": "one"}, "spec": {"a": 1}});
+        let (found, answer) = create(format!("/apis/deep.io/v1/{name}s"), &object).await;
+        assert_eq!(found, 201, "{start}: {:?}", end(&answer));
+    }
+}

@@ -14,6 +14,7 @@ use super::format;
 use super::parser::Tree;
 use super::types::Type;
 use crate::crd::formats;
+use crate::go_duration;
 
 /// The faults of all literals.
 pub(crate) fn check(tree: &Tree, types: &HashMap<u64, Type<'_>>) -> Vec<Fault> {
@@ -80,11 +81,13 @@ fn converts(text: &str, to: &str) -> bool {
         "int" => text.parse::<i64>().is_ok(),
         "uint" => !text.starts_with('+') && text.parse::<u64>().is_ok(),
         // There are more ways to write a number in Go than here.
-        "double" => text.contains("0x") || text.contains("0X") || text.parse::<f64>().is_ok(),
+        "double" => {
+            text.contains("0x") || text.contains("0X") || text.replace('_', "").parse::<f64>().is_ok()
+        }
         "bool" => {
             ["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"].contains(&text)
         }
-        "duration" => is_duration(text),
+        "duration" => go_duration::nanoseconds(text).is_ok(),
         "timestamp" => formats::matches("date-time", text),
         _ => true,
     }
@@ -92,39 +95,39 @@ fn converts(text: &str, to: &str) -> bool {
 
 /// Visits a part and all in it, the inner ones first, and says whether the part stands in arguments of `format`.
 pub(super) fn visit(part: &IdedExpr, in_format: bool, see: &mut impl FnMut(&IdedExpr, bool)) {
+    let formats = matches!(&part.expr, Expr::Call(call) if call.func_name == "format");
+    for inner in parts_of(part) {
+        visit(inner, in_format || formats, see);
+    }
+    see(part, in_format);
+}
+
+/// The parts that stand directly in a part.
+pub(super) fn parts_of(part: &IdedExpr) -> Vec<&IdedExpr> {
     match &part.expr {
-        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => {}
-        Expr::Select(select) => visit(&select.operand, in_format, see),
-        Expr::Call(call) => {
-            let in_format = in_format || call.func_name == "format";
-            for inner in call.target.iter().map(AsRef::as_ref).chain(&call.args) {
-                visit(inner, in_format, see);
-            }
-        }
-        Expr::List(list) => list.elements.iter().for_each(|inner| visit(inner, in_format, see)),
+        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
+        Expr::Select(select) => vec![&select.operand],
+        Expr::Call(call) => call.target.iter().map(AsRef::as_ref).chain(&call.args).collect(),
+        Expr::List(list) => list.elements.iter().collect(),
         Expr::Map(map) => {
-            for entry in &map.entries {
-                if let EntryExpr::MapEntry(pair) = &entry.expr {
-                    visit(&pair.key, in_format, see);
-                    visit(&pair.value, in_format, see);
-                }
-            }
+            let pairs = map.entries.iter().filter_map(|entry| match &entry.expr {
+                EntryExpr::MapEntry(pair) => Some([&pair.key, &pair.value]),
+                EntryExpr::StructField(_) => None,
+            });
+            pairs.flatten().collect()
         }
         Expr::Struct(message) => {
-            for entry in &message.entries {
-                if let EntryExpr::StructField(field) = &entry.expr {
-                    visit(&field.value, in_format, see);
-                }
-            }
+            let fields = message.entries.iter().filter_map(|entry| match &entry.expr {
+                EntryExpr::StructField(field) => Some(&field.value),
+                EntryExpr::MapEntry(_) => None,
+            });
+            fields.collect()
         }
         Expr::Comprehension(loops) => {
             let ComprehensionExpr { iter_range, accu_init, loop_cond, loop_step, result, .. } = &**loops;
-            for inner in [iter_range, accu_init, loop_cond, loop_step, result] {
-                visit(inner, in_format, see);
-            }
+            vec![iter_range, accu_init, loop_cond, loop_step, result]
         }
     }
-    see(part, in_format);
 }
 
 struct Judge<'t, 'a> {
@@ -206,33 +209,6 @@ impl<'t, 'a> Judge<'t, 'a> {
     }
 }
 
-/// A duration as Go writes it.
-fn is_duration(text: &str) -> bool {
-    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    while !rest.is_empty() {
-        let digits = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
-        let whole = rest.len() - digits.len();
-        let after = match digits.strip_prefix('.') {
-            Some(fraction) => fraction.trim_start_matches(|letter: char| letter.is_ascii_digit()),
-            None => digits,
-        };
-        // A point alone is no number.
-        if whole == 0 && digits.len() - after.len() < 2 {
-            return false;
-        }
-        let units = ["ns", "us", "µs", "μs", "ms", "s", "m", "h"];
-        let unit = after.find(|letter: char| letter == '.' || letter.is_ascii_digit()).unwrap_or(after.len());
-        if !units.contains(&&after[..unit]) {
-            return false;
-        }
-        rest = &after[unit..];
-    }
-    !text.trim_start_matches(['+', '-']).is_empty()
-}
-
 /// Whether a pattern compiles. Go and Rust know nearly the same patterns; those that only Go knows are taken.
 fn is_pattern(text: &str) -> bool {
     let only_in_go = [r"\Q", r"\C", r"\0", "[["];
@@ -266,10 +242,10 @@ mod tests {
     #[test]
     fn durations() {
         for good in ["1s", "1h30m", "-1.5h", ".5s", "0", "+1µs", "1.s"] {
-            assert!(is_duration(good), "{good}");
+            assert!(converts(good, "duration"), "{good}");
         }
         for bad in ["", "1", "1d", "s", ".s", "-", "1s2", "1 s"] {
-            assert!(!is_duration(bad), "{bad}");
+            assert!(!converts(bad, "duration"), "{bad}");
         }
     }
 

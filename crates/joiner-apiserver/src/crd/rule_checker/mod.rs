@@ -6,6 +6,7 @@
 //! judged here is taken: a rule that Kubernetes takes must never be refused.
 
 mod checker;
+mod depth;
 mod faults;
 mod format;
 mod lexer;
@@ -18,17 +19,21 @@ mod schema;
 mod types;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
-use kube_cel::cel::Program;
-use kube_cel::cel::common::ast::Expr;
+use kube_cel::cel::common::ast::IdedExpr;
 use kube_cel::cel::parser::Parser;
 
+pub(super) use depth::{Room, room_to_run};
+pub(super) use macros::RESULT;
 pub(super) use schema::type_of;
 pub(super) use types::Type;
 
 use faults::Fault;
 use parser::{Tree, Unread};
+
+/// How long a rule may be that the library reads: nobody knows before how deep it is.
+const LONGEST_UNREAD: usize = 1000;
 
 /// A rule whose types are right, or that cannot be judged.
 pub(super) struct Checked<'a> {
@@ -44,9 +49,17 @@ pub(super) struct Checked<'a> {
 
 /// Judges an expression over `self` and `oldSelf`. The error is what Kubernetes says.
 pub(super) fn check<'a>(text: &str, own: &Type<'a>, old: &Type<'a>) -> Result<Checked<'a>, String> {
+    let length = text.chars().count();
+    if length > depth::LONGEST {
+        let limit = depth::LONGEST;
+        return Err(nowhere(&format!(
+            "expression code point size exceeds limit: size: {length}, limit {limit}"
+        )));
+    }
     let tree = match parser::parse(text) {
         Ok(tree) => tree,
         Err(Unread::Wrong(found)) => return Err(faults::shown(text, &found)),
+        Err(Unread::TooDeep(message)) => return Err(nowhere(message)),
         Err(Unread::Unknown) => return unread(text),
     };
     let names = vec![("self".to_owned(), own.clone()), ("oldSelf".to_owned(), old.clone())];
@@ -65,18 +78,19 @@ pub(super) fn check<'a>(text: &str, own: &Type<'a>, old: &Type<'a>) -> Result<Ch
     Ok(Checked { tree: Some(tree), gives, names_old: walked.names_old, impossible })
 }
 
-/// Whether an expression uses only what the library that runs rules knows: it knows no marks for what may be missing, no loops over two
-/// variables, and none of the macros that bind a value to a name.
-pub(super) fn is_runnable(text: &str) -> bool {
-    let mut known = Program::compile(text).is_ok();
-    if let Ok(tree) = parser::parse(text) {
-        literals::visit(&tree.root, false, &mut |part, _| {
-            if let Expr::Comprehension(loops) = &part.expr {
-                known &= loops.iter_var2.is_none() && loops.accu_var == macros::RESULT;
-            }
-        });
+/// A fault of the whole text.
+fn nowhere(message: &str) -> String {
+    format!("ERROR: <input>:-1:0: {message}")
+}
+
+/// The tree of an expression that was judged to be right, macros written out. What our parser cannot read, the library's may; that goes as deep
+/// as a text is long.
+pub(super) fn read(text: &str) -> Option<IdedExpr> {
+    match parser::parse(text) {
+        Ok(tree) => Some(tree.root),
+        Err(_) if text.len() > LONGEST_UNREAD => None,
+        Err(_) => Parser::new().enable_optional_syntax(true).parse(text).ok(),
     }
-    known
 }
 
 /// What our parser cannot read is read by the library's, which knows what to say about it.

@@ -5,12 +5,10 @@
 
 use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 
+use super::depth::{self, DEEPEST};
 use super::faults::Fault;
 use super::lexer::{Word, words};
 use super::macros;
-
-/// How deep expressions may stand in one another. The library reads no deeper.
-const DEEPEST: usize = 90;
 
 /// How many parts there may be. Some macros write a part out twice, so a short text can become a large tree.
 const MOST_PARTS: usize = 20_000;
@@ -39,17 +37,24 @@ impl Places {
 pub(crate) enum Unread {
     /// It was read, and is wrong.
     Wrong(Vec<Fault>),
-    /// It could not be read to the end, or is too deep for this parser.
+    /// It was read as far as anybody goes: what Kubernetes says of that.
+    TooDeep(&'static str),
+    /// It could not be read to the end.
     Unknown,
 }
 
 /// Reads an expression.
 pub(crate) fn parse(text: &str) -> Result<Tree, Unread> {
     let words = words(text).ok_or(Unread::Unknown)?;
-    let mut parser = Parser { words, at: 0, depth: 0, places: Places::default(), faults: Vec::new() };
-    let root = parser.expression().filter(|_| parser.word() == &Word::End).ok_or(Unread::Unknown)?;
-    if parser.is_full() {
-        return Err(Unread::Unknown);
+    let mut parser =
+        Parser { words, at: 0, depth: 0, too_deep: None, places: Places::default(), faults: Vec::new() };
+    let read = parser.expression().filter(|_| parser.word() == &Word::End);
+    if let Some(message) = parser.too_deep {
+        return Err(Unread::TooDeep(message));
+    }
+    let root = read.filter(|_| !parser.is_full()).ok_or(Unread::Unknown)?;
+    if depth::is_too_deep(&root) {
+        return Err(Unread::TooDeep(depth::TREE_TOO_DEEP));
     }
     if parser.faults.is_empty() {
         Ok(Tree { root, places: parser.places })
@@ -63,6 +68,7 @@ pub(super) struct Parser {
     words: Vec<(Word, usize)>,
     pub at: usize,
     depth: usize,
+    too_deep: Option<&'static str>,
     places: Places,
     faults: Vec<Fault>,
 }
@@ -131,6 +137,7 @@ impl Parser {
     /// What follows stands inside something; nothing where that is too deep.
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         if self.depth >= DEEPEST {
+            self.too_deep = Some(depth::TEXT_TOO_DEEP);
             return None;
         }
         self.depth += 1;
@@ -204,14 +211,15 @@ impl Parser {
         ];
         let Some(signs) = LEVELS.get(level) else { return self.unary() };
         let mut left = self.binary(level + 1)?;
-        let mut length = self.depth;
+        let mut length = 0;
         loop {
             let place = self.place();
             let Word::Sign(sign) = self.word() else { return Some(left) };
             let Some((_, name)) = signs.iter().find(|(known, _)| known == sign) else { return Some(left) };
             self.at += 1;
             length += 1;
-            let right = self.binary(level + 1).filter(|_| length < DEEPEST)?;
+            self.goes_on(length)?;
+            let right = self.deeper(|parser| parser.binary(level + 1))?;
             left = self.call(place, name, vec![left, right]);
         }
     }
@@ -235,7 +243,7 @@ impl Parser {
 
     fn member(&mut self) -> Option<IdedExpr> {
         let mut operand = self.primary()?;
-        let mut length = self.depth;
+        let mut length = 0;
         loop {
             length += 1;
             let place = self.place();
@@ -249,10 +257,16 @@ impl Parser {
             } else {
                 return Some(operand);
             }
-            if length >= DEEPEST {
-                return None;
-            }
+            self.goes_on(length)?;
         }
+    }
+
+    /// A chain of so many parts; nothing where that is too many.
+    fn goes_on(&mut self, length: usize) -> Option<()> {
+        if length > DEEPEST {
+            self.too_deep = Some(depth::TREE_TOO_DEEP);
+        }
+        self.too_deep.is_none().then_some(())
     }
 
     /// What follows a dot: a field, or a function.

@@ -112,9 +112,48 @@ fn some_rules_can_never_run() {
 #[test]
 fn depth_is_no_danger() {
     let nested = |depth: usize| format!("{}self.b{}", "(".repeat(depth), ")".repeat(depth));
-    assert_eq!(verdict(&nested(80)), "bool");
-    for rule in [nested(95), nested(2000), "!(".repeat(500), vec!["1"; 3000].join("+"), "a.".repeat(3000)] {
-        let _ = crate::crd::stack::with_room(|| verdict(&rule));
+    let sum = |terms: usize| format!("self.i{} > 0", " + 1".repeat(terms));
+    let all = |terms: usize| vec!["self.b"; terms].join(" && ");
+    let (text, tree) = (
+        "ERROR: <input>:-1:0: expression recursion limit exceeded: 250",
+        "ERROR: <input>:-1:0: max recursion depth exceeded",
+    );
+    let (ways, long) =
+        ((0..40).map(|_| format!("({})", sum(230))).collect::<Vec<_>>().join(" == "), "1".repeat(100_001));
+    for (rule, gives) in [
+        (nested(80), "bool"),
+        (nested(249), "bool"),
+        (nested(250), text),
+        (nested(2000), text),
+        ("!(".repeat(500), text),
+        (format!("{} > 0", "[".repeat(500)), text),
+        (sum(248), "bool"),
+        (sum(251), tree),
+        (sum(20_000), tree),
+        (format!("{}0", "self.".repeat(3000)), tree),
+        (all(3_000), "bool"),
+        (all(9_000), "?"),
+        (format!("{}true", "true&&".repeat(16_000)), "?"),
+        (ways, tree),
+        (long, "ERROR: <input>:-1:0: expression code point size exceeds limit: size: 100001, limit 100000"),
+    ] {
+        let found = crate::crd::stack::with_room(|| verdict(&rule));
+        assert_eq!(found, gives, "{}", rule.chars().take(60).collect::<String>());
+    }
+    // What nobody can read is read to its end.
+    let unread = format!("{}@", "1+".repeat(49_000));
+    let found = crate::crd::stack::with_room(|| verdict(&unread));
+    assert!(found.starts_with("ERROR: <input>:1:98001: Syntax error"), "{found}");
+    for (rule, room) in [
+        (sum(20), Some(Room::Usual)),
+        (sum(248), Some(Room::Deep)),
+        (all(1_000), Some(Room::Usual)),
+        (all(9_000), None),
+        (sum(20_000), None),
+        (nested(200), Some(Room::Usual)),
+    ] {
+        let found = crate::crd::stack::with_room(|| read(&rule).and_then(|root| room_to_run(&root)));
+        assert_eq!(found, room, "{}", rule.chars().take(60).collect::<String>());
     }
 }
 
@@ -186,7 +225,7 @@ const WORDS: [&str; 40] = [
     "\n",
 ];
 
-fn expression() -> impl Strategy<Value = String> {
+pub(in crate::crd) fn expression() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("self".to_owned()),
         Just("oldSelf".to_owned()),
