@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube_cel::cel::extractors::This;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value as Cel};
 
 use super::values;
@@ -13,9 +12,9 @@ pub(super) fn register(all: &mut Context<'_>) {
     all.add_function("dyn", |of: Cel| -> ResolveResult { Ok(of) });
     all.add_function("bool", |of: Cel| bool_of(&of));
     all.add_function("bytes", |of: Cel| bytes_of(of));
-    all.add_function("int", |This(of): This<Cel>| int_of(&of));
-    all.add_function("uint", |This(of): This<Cel>| uint_of(&of));
-    all.add_function("double", |This(of): This<Cel>| double_of(&of));
+    all.add_function("int", |of: Cel| int_of(&of));
+    all.add_function("uint", |of: Cel| uint_of(&of));
+    all.add_function("double", |of: Cel| double_of(&of));
     all.add_function("timestamp", |of: Cel| timestamp_of(of));
     all.add_function("duration", |of: Cel| duration_of(of));
 }

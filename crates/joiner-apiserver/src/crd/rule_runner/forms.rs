@@ -7,6 +7,7 @@ use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr,
 };
 
+use super::choices::{AND, OR};
 use super::functions::{EQUAL, NEGATE, UNEQUAL};
 use super::loops::{ALL, EXISTS, KEYS};
 use crate::crd::rule_checker::RESULT;
@@ -70,6 +71,9 @@ impl Forms {
         let func_name = match call.func_name.as_str() {
             // The library fails where the field is missing, but not where the element is.
             "_?._" => OPTIONAL_INDEX.to_owned(),
+            // It tells of the second error where there are two.
+            "_&&_" => AND.to_owned(),
+            "_||_" => OR.to_owned(),
             // It does not notice that the least number has no opposite.
             "-_" => NEGATE.to_owned(),
             // It compares values of one type; only where the types are left open can there be two.
@@ -157,8 +161,8 @@ fn judgement(accu: &str, step: IdedExpr) -> Result<(&'static str, IdedExpr), Ide
     let IdedExpr { id, expr } = step;
     let Expr::Call(mut call) = expr else { return Err(IdedExpr { id, expr }) };
     let name = match call.func_name.as_str() {
-        "_&&_" => ALL,
-        "_||_" => EXISTS,
+        AND => ALL,
+        OR => EXISTS,
         _ => return Err(IdedExpr { id, expr: Expr::Call(call) }),
     };
     let so_far = call.args.first().is_some_and(|first| first.expr == Expr::Ident(RESULT.to_owned()));

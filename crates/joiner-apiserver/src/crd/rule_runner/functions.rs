@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube_cel::cel::extractors::{Arguments, This};
 use kube_cel::cel::objects::{Key, Map};
-use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value as Cel};
+use kube_cel::cel::{Context, ExecutionError, FunctionContext, ResolveResult, Value as Cel};
 
 /// Whether values are equal, whatever their types: numbers are by what they count.
 pub(super) const EQUAL: &str = "@equal";
@@ -18,7 +18,7 @@ pub(super) fn register(all: &mut Context<'_>) {
     all.add_function(UNEQUAL, |one: Cel, other: Cel| one != other);
     all.add_function(NEGATE, |of: Cel| negated(&of));
     all.add_function("sum", |This(list): This<Arc<Vec<Cel>>>| sum(&list));
-    all.add_function("size", |This(of): This<Cel>| size(&of));
+    all.add_function("size", |call: &FunctionContext| size(&own_or_first(call)?));
     all.add_function("cel.@mapInsert", map_insert);
     all.add_function("@sortByAssociatedKeys", |This(list): This<Arc<Vec<Cel>>>, keys: Arc<Vec<Cel>>| {
         sorted_by(&list, &keys)
@@ -60,6 +60,15 @@ fn type_of(of: &Cel) -> &str {
         Cel::Timestamp(_) => "google.protobuf.Timestamp",
         Cel::Function(..) => "function",
         Cel::Opaque(value) => value.runtime_type_name(),
+    }
+}
+
+/// What a function is called on, before its name or behind it.
+fn own_or_first(call: &FunctionContext) -> ResolveResult {
+    match (&call.this, call.args) {
+        (Some(own), _) => Ok(own.clone()),
+        (None, [first, ..]) => call.ptx.resolve(first),
+        (None, []) => Err(ExecutionError::MissingArgumentOrTarget),
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn register(all: &mut Context<'_>) {
     all.add_function(KEYS, |range: Cel| keys(&range).map(|keys| Cel::List(Arc::new(keys))));
 }
 
-/// Asks of one element after the other until one settles it. An error settles nothing; it stands if nothing else does.
+/// Asks of one element after the other until one settles it. An error settles nothing; the first one stands if nothing else does.
 fn settled(call: &FunctionContext, settles: bool) -> ResolveResult {
     let [range, judged, names @ ..] = call.args else {
         return Err(ExecutionError::invalid_argument_count(3, call.args.len()));
@@ -43,8 +43,8 @@ fn settled(call: &FunctionContext, settles: bool) -> ResolveResult {
         match scope.resolve(judged) {
             Ok(Cel::Bool(found)) if found == settles => return Ok(Cel::Bool(settles)),
             Ok(Cel::Bool(_)) => {}
-            Ok(_) => failed = Some(ExecutionError::NoSuchOverload),
-            Err(error) => failed = Some(error),
+            Ok(_) => failed = failed.or(Some(ExecutionError::NoSuchOverload)),
+            Err(error) => failed = failed.or(Some(error)),
         }
     }
     failed.map_or(Ok(Cel::Bool(!settles)), Err)

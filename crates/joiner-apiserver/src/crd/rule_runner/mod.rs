@@ -2,8 +2,9 @@
 //!
 //! The text is read by our own parser, which knows all of CEL that Kubernetes takes; the tree is put into forms that the library runs
 //! ([`forms`]), values get the types that their schemas give them ([`values`]), and the functions are those of the library but for a few
-//! that differ from Kubernetes ([`functions`], [`conversions`], [`texts`], [`times`], [`loops`]). [`failures`] has the words for what cannot be evaluated.
+//! that differ from Kubernetes ([`functions`], [`choices`], [`conversions`], [`texts`], [`times`], [`loops`]). [`failures`] has the words for what cannot be evaluated.
 
+mod choices;
 mod conversions;
 mod failures;
 mod forms;
@@ -72,6 +73,7 @@ impl Sight {
             static FUNCTIONS: Context<'static> = {
                 let mut all = Context::default().with_all();
                 functions::register(&mut all);
+                choices::register(&mut all);
                 conversions::register(&mut all);
                 loops::register(&mut all);
                 texts::register(&mut all);

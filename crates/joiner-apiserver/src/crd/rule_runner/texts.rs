@@ -9,7 +9,7 @@ use kube_cel::cel::objects::Key;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value as Cel};
 
 pub(super) fn register(all: &mut Context<'_>) {
-    all.add_function("string", |This(of): This<Cel>| string(of));
+    all.add_function("string", |of: Cel| string(of));
     all.add_function("format", |This(text): This<Arc<String>>, values: Arc<Vec<Cel>>| -> ResolveResult {
         Ok(Cel::String(Arc::new(format(&text, &values)?)))
     });
