@@ -13,8 +13,8 @@ pub(super) const AND: &str = "@and";
 pub(super) const OR: &str = "@or";
 
 pub(super) fn register(all: &mut Context<'_>) {
-    all.add_function(AND, |call: &FunctionContext| settled(call, false));
-    all.add_function(OR, |call: &FunctionContext| settled(call, true));
+    all.add_function(AND, |call: &FunctionContext| of_sides(call, false));
+    all.add_function(OR, |call: &FunctionContext| of_sides(call, true));
     all.add_function("or", |call: &FunctionContext| match held(call)? {
         Some(value) => Ok(Cel::Opaque(Arc::new(OptionalValue::of(value)))),
         None => alternative(call),
@@ -22,11 +22,12 @@ pub(super) fn register(all: &mut Context<'_>) {
     all.add_function("orValue", |call: &FunctionContext| held(call)?.map_or_else(|| alternative(call), Ok));
 }
 
-/// Asks one side, then the other, until one settles it. An error settles nothing; the first one stands if nothing else does.
-fn settled(call: &FunctionContext, settles: bool) -> ResolveResult {
+/// What comes of a question that is asked until one of the answers settles it. An error settles nothing; the first one stands if nothing
+/// else does.
+pub(super) fn settled(answers: impl Iterator<Item = ResolveResult>, settles: bool) -> ResolveResult {
     let mut failed = None;
-    for side in call.args {
-        match call.ptx.resolve(side) {
+    for answer in answers {
+        match answer {
             Ok(Cel::Bool(found)) if found == settles => return Ok(Cel::Bool(settles)),
             Ok(Cel::Bool(_)) => {}
             Ok(_) => failed = failed.or(Some(ExecutionError::NoSuchOverload)),
@@ -34,6 +35,11 @@ fn settled(call: &FunctionContext, settles: bool) -> ResolveResult {
         }
     }
     failed.map_or(Ok(Cel::Bool(!settles)), Err)
+}
+
+/// Asks one side, then the other.
+fn of_sides(call: &FunctionContext, settles: bool) -> ResolveResult {
+    settled(call.args.iter().map(|side| call.ptx.resolve(side)), settles)
 }
 
 /// What the optional that a function is called on holds.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kube_cel::cel::common::ast::Expr;
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, ResolveResult, Value as Cel};
 
+use super::choices::settled;
 use super::functions::key_of;
 
 /// Whether all elements pass: what they are in, the question, and the names it has for an element (or for its key and its value).
@@ -15,13 +16,13 @@ pub(super) const EXISTS: &str = "@exists";
 pub(super) const KEYS: &str = "@keys";
 
 pub(super) fn register(all: &mut Context<'_>) {
-    all.add_function(ALL, |call: &FunctionContext| settled(call, false));
-    all.add_function(EXISTS, |call: &FunctionContext| settled(call, true));
+    all.add_function(ALL, |call: &FunctionContext| of_elements(call, false));
+    all.add_function(EXISTS, |call: &FunctionContext| of_elements(call, true));
     all.add_function(KEYS, |range: Cel| keys(&range).map(|keys| Cel::List(Arc::new(keys))));
 }
 
-/// Asks of one element after the other until one settles it. An error settles nothing; the first one stands if nothing else does.
-fn settled(call: &FunctionContext, settles: bool) -> ResolveResult {
+/// Asks of one element after the other.
+fn of_elements(call: &FunctionContext, settles: bool) -> ResolveResult {
     let [range, judged, names @ ..] = call.args else {
         return Err(ExecutionError::invalid_argument_count(3, call.args.len()));
     };
@@ -32,22 +33,16 @@ fn settled(call: &FunctionContext, settles: bool) -> ResolveResult {
         _ => Arc::new(keys(&range)?),
     };
     let mut scope = call.ptx.new_inner_scope();
-    let mut failed = None;
-    for key in keys.iter() {
+    let answers = keys.iter().map(|key| {
         if let Some(first) = names.first() {
             scope.add_variable_from_value(*first, key.clone());
         }
         if let Some(second) = names.get(1) {
             scope.add_variable_from_value(*second, value_at(&range, key)?);
         }
-        match scope.resolve(judged) {
-            Ok(Cel::Bool(found)) if found == settles => return Ok(Cel::Bool(settles)),
-            Ok(Cel::Bool(_)) => {}
-            Ok(_) => failed = failed.or(Some(ExecutionError::NoSuchOverload)),
-            Err(error) => failed = failed.or(Some(error)),
-        }
-    }
-    failed.map_or(Ok(Cel::Bool(!settles)), Err)
+        scope.resolve(judged)
+    });
+    settled(answers, settles)
 }
 
 fn name_of(expr: &Expr) -> Option<&str> {
@@ -60,7 +55,12 @@ fn name_of(expr: &Expr) -> Option<&str> {
 fn keys(range: &Cel) -> Result<Vec<Cel>, ExecutionError> {
     match range {
         Cel::List(items) => Ok((0_i64..).take(items.len()).map(Cel::Int).collect()),
-        Cel::Map(map) => Ok(map.map.keys().map(|key| Cel::from(key.clone())).collect()),
+        Cel::Map(map) => {
+            // In one order, for the same rule to say the same every time.
+            let mut keys: Vec<_> = map.map.keys().collect();
+            keys.sort();
+            Ok(keys.into_iter().map(|key| Cel::from(key.clone())).collect())
+        }
         _ => Err(ExecutionError::NoSuchOverload),
     }
 }

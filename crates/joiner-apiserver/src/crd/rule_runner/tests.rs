@@ -119,6 +119,7 @@ fn loops_have_two_variables() {
     holds("{'a': 1, 'b': 2}.existsOne(k, v, v == 2)");
     holds("['a', 'b'].transformList(i, v, i > 0, v + string(i)) == ['b1']");
     holds("{'a': 1, 'b': 2}.transformMap(k, v, v > 1, v * 10) == {'b': 20}");
+    holds("{'c': 3, 'a': 1, 'b': 2}.transformList(k, v, k) == ['a', 'b', 'c']");
     holds("{'a': 'x'}.transformMapEntry(k, v, {v: k}) == {'x': 'a'}");
     holds("[[1, 2], [3]].all(i, v, v.all(j, w, w > i + j))");
 }
