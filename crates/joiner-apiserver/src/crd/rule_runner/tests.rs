@@ -109,6 +109,7 @@ fn of_two_errors_the_first_stands() {
 #[test]
 fn alternatives_are_looked_at_where_they_matter() {
     holds("optional.of(1).orValue(1 / 0) == 1 && optional.of(1).or(optional.of(1 / 0)).value() == 1");
+    holds("optional.none().or(optional.of(2)).value() == 2 && optional.none().orValue(3) == 3");
     holds("1 / 0 == 1 || true");
     holds("!(1 / 0 == 1 && false)");
 }
