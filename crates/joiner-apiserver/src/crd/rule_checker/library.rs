@@ -35,6 +35,12 @@ pub(crate) fn signatures(name: &str) -> Option<&'static [Signature]> {
     ALL.get(name).map(Vec::as_slice)
 }
 
+/// The names of all functions.
+#[cfg(test)]
+pub(in crate::crd) fn names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().flat_map(|(names, _)| names.split_whitespace())
+}
+
 fn signature(text: &'static str) -> Option<Signature> {
     let (takes, gives) = text.split_once("-> ")?;
     let (receiver, takes) = match takes.strip_prefix('.') {

@@ -25,6 +25,8 @@ use kube_cel::cel::common::ast::IdedExpr;
 use kube_cel::cel::parser::Parser;
 
 pub(super) use depth::{Room, room_to_run};
+#[cfg(test)]
+pub(super) use library::names;
 pub(super) use macros::RESULT;
 pub(super) use schema::type_of;
 pub(super) use types::Type;

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kube_cel::cel::extractors::{Arguments, This};
-use kube_cel::cel::objects::{Key, Map};
+use kube_cel::KubeCelExt;
+use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
+use kube_cel::cel::extractors::Arguments;
+use kube_cel::cel::objects::{Key, Map, OptionalValue};
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, ResolveResult, Value as Cel};
 
 /// Whether values are equal, whatever their types: numbers are by what they count.
@@ -17,12 +19,9 @@ pub(super) fn register(all: &mut Context<'_>) {
     all.add_function(EQUAL, |one: Cel, other: Cel| one == other);
     all.add_function(UNEQUAL, |one: Cel, other: Cel| one != other);
     all.add_function(NEGATE, |of: Cel| negated(&of));
-    all.add_function("sum", |This(list): This<Arc<Vec<Cel>>>| sum(&list));
     all.add_function("size", |call: &FunctionContext| size(&own_or_first(call)?));
     all.add_function("cel.@mapInsert", map_insert);
-    all.add_function("@sortByAssociatedKeys", |This(list): This<Arc<Vec<Cel>>>, keys: Arc<Vec<Cel>>| {
-        sorted_by(&list, &keys)
-    });
+    all.add_function("format.named", named_format);
     all.add_function("type", |of: Cel| type_of(&of).to_owned());
     for name in TYPES {
         all.add_variable_from_value(*name, Cel::String(Arc::new((*name).to_owned())));
@@ -95,11 +94,22 @@ fn negated(of: &Cel) -> ResolveResult {
     }
 }
 
-/// The sum of a list; of an empty one, nothing as a whole number.
-fn sum(list: &[Cel]) -> ResolveResult {
-    let mut items = list.iter().cloned();
-    let Some(first) = items.next() else { return Ok(Cel::Int(0)) };
-    items.try_fold(first, |sum, item| sum + item)
+/// A format by its name; nothing where there is no such format. The library gives it bare, or null.
+fn named_format(name: Arc<String>) -> ResolveResult {
+    let found = match by_the_library("format.named", Cel::String(name))? {
+        Cel::Null => OptionalValue::none(),
+        format => OptionalValue::of(format),
+    };
+    Ok(Cel::Opaque(Arc::new(found)))
+}
+
+/// What the library's own function gives. Some values have types that only the library can make, or look into.
+pub(super) fn by_the_library(function: &str, of: Cel) -> ResolveResult {
+    let mut scope = Context::default().with_all();
+    scope.add_variable_from_value("self", of);
+    let own = IdedExpr { id: 0, expr: Expr::Ident("self".to_owned()) };
+    let call = CallExpr { func_name: function.to_owned(), target: None, args: vec![own] };
+    scope.resolve(&IdedExpr { id: 0, expr: Expr::Call(call) })
 }
 
 /// A map with one entry more (a key and a value), or with those of another map; none may be there already.
@@ -135,15 +145,4 @@ pub(super) fn key_of(value: &Cel) -> Option<Key> {
         Cel::String(value) => Some(Key::String(Arc::clone(value))),
         _ => None,
     }
-}
-
-/// The elements of a list in the order of their keys.
-fn sorted_by(list: &[Cel], keys: &[Cel]) -> ResolveResult {
-    let mut order: Vec<usize> = (0..list.len().min(keys.len())).collect();
-    let comparable = keys.windows(2).all(|pair| pair[0].partial_cmp(&pair[1]).is_some());
-    if !comparable {
-        return Err(ExecutionError::NoSuchOverload);
-    }
-    order.sort_by(|one, other| keys[*one].partial_cmp(&keys[*other]).unwrap_or(std::cmp::Ordering::Equal));
-    Ok(Cel::List(Arc::new(order.into_iter().map(|place| list[place].clone()).collect())))
 }

@@ -2,13 +2,14 @@
 //!
 //! The text is read by our own parser, which knows all of CEL that Kubernetes takes; the tree is put into forms that the library runs
 //! ([`forms`]), values get the types that their schemas give them ([`values`]), and the functions are those of the library but for a few
-//! that differ from Kubernetes ([`functions`], [`choices`], [`conversions`], [`texts`], [`times`], [`loops`]). [`failures`] has the words for what cannot be evaluated.
+//! that differ from Kubernetes ([`functions`], [`choices`], [`conversions`], [`texts`], [`times`], [`lists`], [`loops`]). [`failures`] has the words for what cannot be evaluated.
 
 mod choices;
 mod conversions;
 mod failures;
 mod forms;
 mod functions;
+mod lists;
 mod loops;
 mod texts;
 mod times;
@@ -75,6 +76,7 @@ impl Sight {
                 functions::register(&mut all);
                 choices::register(&mut all);
                 conversions::register(&mut all);
+                lists::register(&mut all);
                 loops::register(&mut all);
                 texts::register(&mut all);
                 times::register(&mut all);

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::crd::rule_checker::names;
 use crate::crd::rule_checker::tests::expression;
 use crate::crd::schema::Node;
 
@@ -169,6 +170,72 @@ fn an_old_value_may_be_missing() {
     ] {
         assert_eq!(run(text, beside), Ok(Cel::Bool(true)), "{text}");
     }
+}
+
+/// A function that is unknown here would leave its rule unjudged.
+#[test]
+fn every_function_of_the_checker_runs() {
+    let rules = [
+        "timestamp(0).getFullYear() == 1970 && timestamp(0).getMonth() == 0 && timestamp(0).getDayOfYear() == 0 && timestamp(0).getDate() == 1",
+        "timestamp(0).getDayOfMonth() == 0 && timestamp(0).getDayOfWeek() == 4 && timestamp(0).getHours() == 0 && timestamp(0).getMinutes() == 0",
+        "duration('1m').getSeconds() == 60 && duration('1s').getMilliseconds() == 1000",
+        "url('https://a.b:81/c?d=e').getScheme() == 'https' && url('https://a.b:81/c').getHost() == 'a.b:81'",
+        "url('https://a.b:81/c').getHostname() == 'a.b' && url('https://a.b:81/c').getPort() == '81'",
+        "url('https://a.b:81/c').getEscapedPath() == '/c' && url('https://a.b/?d=e').getQuery() == {'d': ['e']} && isURL('https://a')",
+        "'a1b2'.find('[0-9]') == '1' && 'a1b2'.findAll('[0-9]') == ['1', '2'] && 'a1b2'.findAll('[0-9]', 1) == ['1']",
+        "'abc'.contains('b') && 'abc'.endsWith('c') && 'abc'.startsWith('a') && 'abc'.matches('^a') && matches('abc', 'c$')",
+        "[1, 2].isSorted() && ['a', 'b'].isSorted() && [duration('1s'), duration('2s')].isSorted() && ![b'b', b'a'].isSorted()",
+        "[1, 2].sum() == 3 && [1.5].sum() == 1.5 && [duration('1s'), duration('2s')].sum() == duration('3s') && [1u].sum() == 1u",
+        "[2, 1].min() == 1 && ['a', 'b'].max() == 'b' && [timestamp(1), timestamp(2)].max() == timestamp(2) && [true, false].min() == false",
+        "[b'a', b'b'].max() == b'b' && [duration('1s'), duration('2s')].min() == duration('1s') && [1u, 2u].max() == 2u",
+        "[1, 2, 1].indexOf(1) == 0 && [1, 2, 1].lastIndexOf(1) == 2 && 'abab'.indexOf('b') == 1 && 'abab'.lastIndexOf('b') == 3",
+        "'abab'.indexOf('b', 2) == 3 && 'abab'.lastIndexOf('b', 2) == 1",
+        "optional.of(1).value() == 1 && !optional.ofNonZeroValue(0).hasValue() && optional.none().or(optional.of(2)).orValue(3) == 2",
+        "[1, 2].first().value() == 1 && [1, 2].last().value() == 2 && ![].first().hasValue()",
+        "optional.unwrap([optional.of(1), optional.none()]) == [1] && [optional.of(1), optional.none()].unwrapOpt() == [1]",
+        "quantity('1k').isGreaterThan(quantity('1')) && quantity('1').isLessThan(quantity('1k')) && sign(quantity('-1')) == -1",
+        "quantity('1').compareTo(quantity('1')) == 0 && quantity('1500m').asApproximateFloat() == 1.5 && quantity('2k').asInteger() == 2000",
+        "quantity('2').isInteger() && quantity('1').add(quantity('1')) == quantity('2') && quantity('1').sub(1) == quantity('0') && isQuantity('1')",
+        "'abc'.charAt(1) == 'b' && 'AbC'.lowerAscii() == 'abc' && 'AbC'.upperAscii() == 'ABC' && ' a '.trim() == 'a'",
+        "'aa'.replace('a', 'b') == 'bb' && 'aa'.replace('a', 'b', 1) == 'ba' && 'a,b'.split(',') == ['a', 'b'] && 'a,b,c'.split(',', 2) == ['a', 'b,c']",
+        "'abc'.substring(1) == 'bc' && 'abc'.substring(1, 2) == 'b' && '%d'.format([1]) == '1' && strings.quote('a') == '\"a\"'",
+        "['a', 'b'].join() == 'ab' && ['a', 'b'].join('-') == 'a-b'",
+        "sets.contains([1, 2], [1]) && sets.equivalent([1, 2], [2, 1, 1]) && sets.intersects([1], [1, 2])",
+        "ip('::1').family() == 6 && ip.isCanonical('::1') && isIP('1.2.3.4') && isCIDR('10.0.0.0/8') && ip('0.0.0.0').isUnspecified()",
+        "ip('::1').isLoopback() && ip('224.0.0.1').isLinkLocalMulticast() && ip('fe80::1').isLinkLocalUnicast() && ip('1.1.1.1').isGlobalUnicast()",
+        "cidr('10.0.0.0/8').containsIP('10.1.1.1') && cidr('10.0.0.0/8').containsIP(ip('10.1.1.1')) && cidr('10.0.0.0/8').prefixLength() == 8",
+        "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16') && cidr('10.0.0.0/8').containsCIDR(cidr('10.1.0.0/16'))",
+        "cidr('10.1.0.0/8').ip() == ip('10.1.0.0') && cidr('10.1.0.0/8').masked() == cidr('10.0.0.0/8')",
+        "!format.dns1123Label().validate('a').hasValue() && format.dns1123Subdomain().validate('-').hasValue()",
+        "format.dns1035Label().validate('1').hasValue() && !format.qualifiedName().validate('a/b').hasValue()",
+        "!format.dns1123LabelPrefix().validate('a-').hasValue() && !format.dns1123SubdomainPrefix().validate('a.b-').hasValue()",
+        "!format.dns1035LabelPrefix().validate('a-').hasValue() && !format.labelValue().validate('').hasValue()",
+        "!format.uri().validate('http://a').hasValue() && format.uuid().validate('a').hasValue() && !format.byte().validate('YQ==').hasValue()",
+        "!format.date().validate('2024-02-29').hasValue() && format.datetime().validate('x').hasValue()",
+        "format.named('dns1123Label').value().validate('A').hasValue() && !format.named('nope').hasValue()",
+        "semver('1.2.3').major() == 1 && semver('1.2.3').minor() == 2 && semver('1.2.3').patch() == 3 && isSemver('1.2.3') && semver('v1.2', true).major() == 1",
+        "semver('1.2.3').isGreaterThan(semver('1.2.2')) && semver('1.2.3').isLessThan(semver('2.0.0')) && semver('1.0.0').compareTo(semver('1.0.0')) == 0",
+        "[1, 2, 3].slice(1, 2) == [2] && [[1], [2]].flatten() == [1, 2] && [[[1]], [[2]]].flatten(2) == [1, 2]",
+        "[2, 1].sort() == [1, 2] && ['b', 'a'].sort() == ['a', 'b'] && [b'b', b'a'].sort() == [b'a', b'b'] && [duration('2s'), duration('1s')].sort()[0] == duration('1s')",
+        "lists.range(2) == [0, 1] && [1, 2].reverse() == [2, 1] && [1, 1].distinct() == [1]",
+        "size('a') == 1 && type(1) == int && bool('true') && bytes('a') == b'a' && double(1) == 1.0 && duration('1s') == duration('1s') && dyn(1) == 1",
+        "int('1') == 1 && string(1) == '1' && timestamp(0) == timestamp('1970-01-01T00:00:00Z') && uint(1) == 1u",
+    ];
+    let mut failed = Vec::new();
+    for rule in &rules {
+        let given = run(rule, &json!({"type": "integer"}), &json!(1));
+        if given != Ok(Cel::Bool(true)) {
+            failed.push(format!("{rule}: {:?}", given.map_err(|error| error.to_string())));
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    let permissions = "path group serviceAccount resource subresource namespace name check errored allowed error reason fieldSelector labelSelector";
+    let written = rules.join(" ");
+    let missing: Vec<&str> = names()
+        .filter(|name| !name.contains(['_', '@']) && !permissions.split(' ').any(|other| other == *name))
+        .filter(|name| !written.contains(name))
+        .collect();
+    assert!(missing.is_empty(), "no rule calls {missing:?}");
 }
 
 proptest! {

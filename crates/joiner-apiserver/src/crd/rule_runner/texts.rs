@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use kube_cel::KubeCelExt;
-use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
 use kube_cel::cel::extractors::This;
 use kube_cel::cel::objects::Key;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value as Cel};
+
+use super::functions::by_the_library;
 
 pub(super) fn register(all: &mut Context<'_>) {
     all.add_function("string", |of: Cel| string(of));
@@ -17,18 +17,10 @@ pub(super) fn register(all: &mut Context<'_>) {
 
 fn string(of: Cel) -> ResolveResult {
     match of {
-        Cel::Opaque(_) => by_the_library(of),
+        // An address.
+        Cel::Opaque(_) => by_the_library("string", of),
         of => Ok(Cel::String(Arc::new(text_of(&of).ok_or(ExecutionError::NoSuchOverload)?))),
     }
-}
-
-/// Addresses have types that only the library can look into.
-fn by_the_library(of: Cel) -> ResolveResult {
-    let mut scope = Context::default().with_all();
-    scope.add_variable_from_value("self", of);
-    let own = IdedExpr { id: 0, expr: Expr::Ident("self".to_owned()) };
-    let call = CallExpr { func_name: "string".to_owned(), target: None, args: vec![own] };
-    scope.resolve(&IdedExpr { id: 0, expr: Expr::Call(call) })
 }
 
 /// The text of a value that converts to one.
