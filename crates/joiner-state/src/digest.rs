@@ -16,7 +16,7 @@ use crate::problem::Finding;
 use crate::requests::{self, Amounts, Limits, is_sidecar};
 
 /// One expression on a label; the operator stays text so that an unknown one can be named in a refusal.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Expression {
     pub key: Box<str>,
     pub operator: Box<str>,
@@ -24,14 +24,14 @@ pub(crate) struct Expression {
 }
 
 /// A node selector term.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Term {
     pub expressions: Vec<Expression>,
     pub match_fields: bool,
 }
 
 /// A pod (anti-)affinity term.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PodTerm {
     pub key: Box<str>,
     /// `None` matches nothing; `matchLabels` are folded in as `In`.
@@ -43,7 +43,7 @@ pub(crate) struct PodTerm {
 }
 
 /// A topology spread constraint.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Spread {
     pub key: Box<str>,
     pub max_skew: i32,
@@ -56,7 +56,7 @@ pub(crate) struct Spread {
 }
 
 /// Everything of a spec that matters and is the same for all pods with it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Digest {
     pub namespace: Box<str>,
     pub requests: Amounts,
@@ -82,7 +82,7 @@ pub(crate) struct Digest {
 }
 
 /// A claim a pod names.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ClaimRef {
     /// By name.
     Named(Box<str>),

@@ -193,7 +193,7 @@ pub fn instance_type(name: &str, cpu: i64, price: f64) -> InstanceType {
 }
 
 pub fn cluster() -> Cluster {
-    Cluster::new(Options { respect_preferences: true, max_pods: 100_000 })
+    Cluster::new(Options { max_pods: 100_000, ..Options::default() })
 }
 
 /// Lowers some pods alone.
