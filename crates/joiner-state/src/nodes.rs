@@ -16,6 +16,7 @@ use crate::catalogues::nano_usd;
 use crate::cluster::{NONE, PodRecord, Standing};
 use crate::costs::is_commitment;
 use crate::lower::Lowering;
+use crate::machines::{self, ClaimKey, Machine, NodeKey};
 use crate::node_digest::{ClaimDigest, Labels, NodeDigest, is_ephemeral};
 use crate::pools::startup_taints;
 
@@ -47,22 +48,28 @@ impl<'c> Lowering<'c> {
     /// Brings Nodes and claims together, in the order in which nodes are tried, and counts them against their pools' limits.
     pub(crate) fn settle_places(&mut self) -> Vec<Place> {
         let cluster = self.cluster;
-        let by_provider: BTreeMap<&str, &str> = cluster
+        let nodes = cluster
             .nodes
             .iter()
-            .filter_map(|(name, node)| Some((node.provider_id.as_deref()?, name.as_str())))
-            .collect();
+            .map(|(name, node)| NodeKey { name, provider_id: node.provider_id.as_deref() });
+        // In files written by hand a claim without status is often called like its Node.
+        let claims = cluster.node_claims.iter().map(|(name, claim)| ClaimKey {
+            name,
+            provider_id: claim.provider_id.as_deref(),
+            node_name: claim.node_name.as_deref().or(Some(name)),
+        });
+        let machines = machines::pair(claims, nodes);
         let mut claim_of: BTreeMap<&str, &ClaimDigest> = BTreeMap::new();
         let mut places = Vec::new();
         for (name, claim) in &cluster.node_claims {
-            let node = claim.node_name.as_deref().filter(|node| cluster.nodes.contains_key(*node));
-            let node = node.or_else(|| by_provider.get(claim.provider_id.as_deref()?).copied());
-            let node = node.or_else(|| cluster.nodes.contains_key(name).then_some(name.as_str()));
-            match node {
-                Some(node) => {
+            match machines.get(name.as_str()) {
+                Some(Machine::Node(node)) => {
                     claim_of.insert(node, claim);
                 }
-                None => {
+                Some(Machine::Taken) => self.notes.push(format!(
+                    "NodeClaim `{name}` means a node that another NodeClaim has; it is not counted"
+                )),
+                Some(Machine::NotJoined) | None => {
                     let place = self.place_of_claim(name, claim);
                     places.push(place);
                 }
