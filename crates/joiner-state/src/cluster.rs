@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use joiner_api::instance_type::InstanceType;
+use joiner_api::owners::{is_daemon, is_mirror};
 use joiner_api::{CostModel, NodeClaim, NodePool};
 use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, PodStatus, PodTemplateSpec,
@@ -24,7 +25,7 @@ use crate::daemons::DaemonDigest;
 use crate::default_spread::DefaultSpread;
 use crate::digest::{Claims, Digest};
 use crate::held::Held;
-use crate::machines::Machines;
+use crate::machine_table::MachineTable;
 use crate::overlays::OverlayInput;
 use crate::pod_table::{Intent, PodTable};
 use crate::problem::{Finding, Problem};
@@ -116,7 +117,7 @@ pub struct Cluster {
     pub(crate) workload_index: BTreeMap<(&'static str, String), usize>,
     pub(crate) workload_pods: usize,
     pub(crate) daemons: BTreeMap<String, DaemonDigest>,
-    pub(crate) machines: Machines,
+    pub(crate) machines: MachineTable,
     pub(crate) pools: BTreeMap<String, NodePool>,
     pub(crate) overlays: BTreeMap<String, OverlayInput>,
     pub(crate) cost_models: BTreeMap<String, CostModel>,
@@ -163,7 +164,7 @@ impl Cluster {
             workload_index: BTreeMap::new(),
             workload_pods: 0,
             daemons: BTreeMap::new(),
-            machines: Machines::default(),
+            machines: MachineTable::default(),
             pools: BTreeMap::new(),
             overlays: BTreeMap::new(),
             cost_models: BTreeMap::new(),
@@ -236,7 +237,7 @@ impl Cluster {
             node: node_name.map_or(NONE, |node| self.node_name(node)),
             owner,
             controlled,
-            standing: standing(pod, spec, node_name.is_some(), owner_kind),
+            standing: standing(pod, spec, node_name.is_some()),
             intent: Intent::AsSeen,
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second()),
         };
@@ -713,20 +714,21 @@ impl Cluster {
     }
 }
 
-fn standing(pod: &Pod, spec: &PodSpec, bound: bool, owner_kind: &str) -> Standing {
+fn standing(pod: &Pod, spec: &PodSpec, bound: bool) -> Standing {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     if matches!(phase, Some("Succeeded" | "Failed")) {
         return Standing::Ignored;
     }
     let leaving = pod.metadata.deletion_timestamp.is_some();
-    match (bound, leaving, owner_kind) {
-        (true, false, "DaemonSet") => Standing::BoundDaemon,
-        (true, true, "DaemonSet") => Standing::LeavingDaemon,
-        (true, false, _) => Standing::Bound,
-        (true, true, _) => Standing::Leaving,
-        (false, true, _) | (false, _, "DaemonSet" | "Node") => Standing::Ignored,
-        (false, false, _) if has_gates(spec) => Standing::Ignored,
-        (false, false, _) => Standing::Pending,
+    let owners = pod.metadata.owner_references.as_deref();
+    match (bound, leaving, is_daemon(owners)) {
+        (true, false, true) => Standing::BoundDaemon,
+        (true, true, true) => Standing::LeavingDaemon,
+        (true, false, false) => Standing::Bound,
+        (true, true, false) => Standing::Leaving,
+        (false, true, _) | (false, _, true) => Standing::Ignored,
+        (false, false, false) if is_mirror(owners) || has_gates(spec) => Standing::Ignored,
+        (false, false, false) => Standing::Pending,
     }
 }
 

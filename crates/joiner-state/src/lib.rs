@@ -28,7 +28,7 @@
 //! `cluster` takes objects in; `canon` writes bytes, `bytes` stores them, `digest` reads a spec; [`requests`] adds up what a pod asks for;
 //! `workloads` makes pods of templates. `lower` is the order of events at the end; `topology`, `default_spread`, `pods`, `daemons`, `volumes`, `catalogues`,
 //! `pools` and `nodes` each fill one part of the snapshot. `overlays` and `costs` change what a pool sees of its catalogue (`selector` says which
-//! offerings they mean), `static_pools` adds machines that a pool keeps anyway, `buffers` virtual pods.
+//! offerings they mean), [`machines`] says which Node is whose, `static_pools` adds machines that a pool keeps anyway, `buffers` virtual pods.
 
 mod buffers;
 mod bytes;
@@ -43,7 +43,8 @@ mod digest;
 mod forget;
 mod held;
 mod lower;
-mod machines;
+mod machine_table;
+pub mod machines;
 mod node_digest;
 mod nodes;
 mod overlays;

@@ -1,168 +1,160 @@
-//! Nodes and the claims they came from, and which belongs to which.
+//! Which Node is the machine of which claim.
 //!
-//! The rule, once for everybody: a claim's node is the one its status names, else the one with its provider id, else the one of its own name. Of
-//! several claims that mean one node the last by name has it.
+//! The provider's id of a machine decides wherever both sides carry one: names may be given again, ids are not. Only where one of the two has
+//! no id (a Node whose kubelet has not been told, objects written by hand) the name that the claim gives counts. A claim has at most one
+//! Node and a Node at most one claim; who asks for more than that learns that there is a duplicate, and takes nothing away because of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use joiner_api::NodeClaim;
-use k8s_openapi::api::core::v1::Node;
-
-use crate::changes::Changes;
-use crate::node_digest::{ClaimDigest, NodeDigest};
-use crate::problem::Problem;
-
-/// Nodes and claims by name, and by what brings them together.
-#[derive(Debug, Default)]
-pub(crate) struct Machines {
-    pub nodes: BTreeMap<String, Arc<NodeDigest>>,
-    pub claims: BTreeMap<String, Arc<ClaimDigest>>,
-    /// Nodes by provider id.
-    nodes_by_id: Index,
-    /// Claims by the node name in their status.
-    claims_by_node: Index,
-    /// Claims by provider id.
-    claims_by_id: Index,
+/// What a claim says about its machine. Empty texts say nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimKey<'a> {
+    /// Its own name.
+    pub name: &'a str,
+    /// From its status.
+    pub provider_id: Option<&'a str>,
+    /// The Node it names.
+    pub node_name: Option<&'a str>,
 }
 
-/// Names by something they share.
-#[derive(Debug, Default)]
-struct Index(BTreeMap<Box<str>, BTreeSet<String>>);
+/// What a Node says about itself.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeKey<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// From its spec.
+    pub provider_id: Option<&'a str>,
+}
 
-impl Index {
-    fn of(&self, key: &str) -> impl DoubleEndedIterator<Item = &String> {
-        self.0.get(key).into_iter().flatten()
-    }
+/// What became of a claim among Nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machine<'n> {
+    /// This Node is its machine.
+    Node(&'n str),
+    /// No Node is.
+    NotJoined,
+    /// Another claim has the Node that it means.
+    Taken,
+}
 
-    fn set(&mut self, name: &str, before: Option<&str>, now: Option<&str>) {
-        if before == now {
-            return;
-        }
-        if let Some(before) = before
-            && let Some(names) = self.0.get_mut(before)
-        {
-            names.remove(name);
-            if names.is_empty() {
-                self.0.remove(before);
-            }
-        }
-        if let Some(now) = now {
-            self.0.entry(now.into()).or_default().insert(name.to_owned());
-        }
+/// Whether a Node is the machine of a claim, as far as the two tell.
+pub fn is_machine_of(claim: ClaimKey<'_>, node: NodeKey<'_>) -> bool {
+    match (filled(claim.provider_id), filled(node.provider_id)) {
+        (Some(of_claim), Some(of_node)) => of_claim == of_node,
+        _ => filled(claim.node_name) == Some(node.name),
     }
 }
 
-impl Machines {
-    /// Takes a node in; true if there was one of that name.
-    pub(crate) fn add_node(&mut self, name: &str, node: &Node, changes: &mut Changes) -> Result<bool, Problem> {
-        let digest = NodeDigest::new(node).map_err(|finding| finding.on("Node", name, ""))?;
-        let before = self.nodes.get(name);
-        let replaces = before.is_some();
-        if before.is_none_or(|before| **before != digest) {
-            self.put_node(name, Some(digest), changes);
+/// Gives claims their Nodes, each one at most. Among Nodes with the same id the one that the claim names goes first, then the one with the
+/// lowest name; among claims for one Node those that have its id, then the one with the lowest name.
+pub fn pair<'c, 'n>(
+    claims: impl IntoIterator<Item = ClaimKey<'c>>,
+    nodes: impl IntoIterator<Item = NodeKey<'n>>,
+) -> BTreeMap<&'c str, Machine<'n>> {
+    let mut by_id: BTreeMap<&str, BTreeSet<&'n str>> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, NodeKey<'n>> = BTreeMap::new();
+    for node in nodes {
+        if let Some(id) = filled(node.provider_id) {
+            by_id.entry(id).or_default().insert(node.name);
         }
-        Ok(replaces)
+        by_name.insert(node.name, node);
     }
-
-    /// A node is gone.
-    pub(crate) fn remove_node(&mut self, name: &str, changes: &mut Changes) {
-        if self.nodes.contains_key(name) {
-            self.put_node(name, None, changes);
+    let claims: BTreeMap<&'c str, ClaimKey<'c>> =
+        claims.into_iter().map(|claim| (claim.name, claim)).collect();
+    let mut taken: BTreeSet<&'n str> = BTreeSet::new();
+    let mut found = BTreeMap::new();
+    for claim in claims.values() {
+        let Some(same) = filled(claim.provider_id).and_then(|id| by_id.get(id)) else { continue };
+        let named = claim.node_name.and_then(|name| same.get(name).copied());
+        let mut free = named.into_iter().chain(same.iter().copied()).filter(|node| !taken.contains(node));
+        let machine = free.next().map_or(Machine::Taken, Machine::Node);
+        // Further Nodes of the same id are duplicates, no machines of other claims.
+        taken.extend(same);
+        found.insert(claim.name, machine);
+    }
+    for claim in claims.values() {
+        if found.contains_key(claim.name) {
+            continue;
         }
-    }
-
-    fn put_node(&mut self, name: &str, now: Option<NodeDigest>, changes: &mut Changes) {
-        let now = now.map(Arc::new);
-        let before = match &now {
-            Some(now) => self.nodes.insert(name.to_owned(), now.clone()),
-            None => self.nodes.remove(name),
+        let named = claim.node_name.and_then(|name| by_name.get(name));
+        let machine = match named.filter(|node| is_machine_of(*claim, **node)) {
+            Some(node) if taken.insert(node.name) => Machine::Node(node.name),
+            Some(_) => Machine::Taken,
+            None => Machine::NotJoined,
         };
-        let ids = [&before, &now].map(|node| node.as_ref().and_then(|node| node.provider_id.as_deref()));
-        self.nodes_by_id.set(name, ids[0], ids[1]);
-        changes.nodes.insert(name.to_owned());
-        // Claims may find or lose their node, and with it other nodes theirs.
-        let mut claims: BTreeSet<String> = self.claims_by_node.of(name).cloned().collect();
-        claims.extend(ids.into_iter().flatten().flat_map(|id| self.claims_by_id.of(id)).cloned());
-        claims.extend(self.claims.contains_key(name).then(|| name.to_owned()));
-        changes.nodes.extend(ids.into_iter().flatten().flat_map(|id| self.nodes_by_id.of(id)).cloned());
-        for claim in &claims {
-            if let Some(claim) = self.claims.get(claim) {
-                self.touch_nodes_of(claim, changes);
-            }
-        }
-        changes.claims_of_machines.extend(claims);
+        found.insert(claim.name, machine);
+    }
+    found
+}
+
+fn filled(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Claim = (&'static str, Option<&'static str>, Option<&'static str>);
+    type Node = (&'static str, Option<&'static str>);
+
+    fn claim((name, provider_id, node_name): Claim) -> ClaimKey<'static> {
+        ClaimKey { name, provider_id, node_name }
     }
 
-    /// Something else about the node of a name has changed, whether it has joined or not.
-    pub(crate) fn touch(&self, node: &str, changes: &mut Changes) {
-        changes.nodes.insert(node.to_owned());
-        changes.claims_of_machines.insert(node.to_owned());
-        changes.claims_of_machines.extend(self.claims_by_node.of(node).cloned());
+    fn node((name, provider_id): Node) -> NodeKey<'static> {
+        NodeKey { name, provider_id }
     }
 
-    /// All nodes that a claim may mean.
-    fn touch_nodes_of(&self, claim: &ClaimDigest, changes: &mut Changes) {
-        changes.nodes.extend(claim.node_name.as_deref().map(str::to_owned));
-        let by_id = claim.provider_id.as_deref().into_iter().flat_map(|id| self.nodes_by_id.of(id));
-        changes.nodes.extend(by_id.cloned());
-    }
-
-    /// Takes a claim in; true if there was one of that name.
-    pub(crate) fn add_claim(
-        &mut self,
-        name: &str,
-        claim: &NodeClaim,
-        changes: &mut Changes,
-    ) -> Result<bool, Problem> {
-        let digest = ClaimDigest::new(claim).map_err(|finding| finding.on("NodeClaim", name, ""))?;
-        let before = self.claims.get(name);
-        let replaces = before.is_some();
-        if before.is_none_or(|before| **before != digest) {
-            self.put_claim(name, Some(digest), changes);
-        }
-        Ok(replaces)
-    }
-
-    /// A claim is gone.
-    pub(crate) fn remove_claim(&mut self, name: &str, changes: &mut Changes) {
-        if self.claims.contains_key(name) {
-            self.put_claim(name, None, changes);
+    #[test]
+    fn ids_decide_and_names_stand_in_where_one_is_missing() {
+        let cases: [(Claim, Node, bool); 9] = [
+            (("c", Some("i-1"), None), ("n", Some("i-1")), true),
+            (("c", Some("i-1"), Some("n")), ("other", Some("i-1")), true),
+            (("c", Some("i-1"), Some("n")), ("n", Some("i-2")), false),
+            (("c", Some("i-1"), Some("n")), ("n", None), true),
+            (("c", None, Some("n")), ("n", Some("i-1")), true),
+            (("c", Some(""), Some("n")), ("n", Some("")), true),
+            (("c", None, None), ("c", None), false),
+            (("c", Some(""), None), ("n", Some("")), false),
+            (("c", None, Some("")), ("n", None), false),
+        ];
+        for (of, to, expected) in cases {
+            assert_eq!(is_machine_of(claim(of), node(to)), expected, "{of:?} {to:?}");
+            let alone = pair([claim(of)], [node(to)]);
+            assert_eq!(alone["c"] == Machine::Node(to.0), expected, "{of:?} {to:?}");
         }
     }
 
-    fn put_claim(&mut self, name: &str, now: Option<ClaimDigest>, changes: &mut Changes) {
-        let now = now.map(Arc::new);
-        let before = match &now {
-            Some(now) => self.claims.insert(name.to_owned(), now.clone()),
-            None => self.claims.remove(name),
-        };
-        let ids = [&before, &now].map(|claim| claim.as_ref().and_then(|claim| claim.provider_id.as_deref()));
-        let nodes = [&before, &now].map(|claim| claim.as_ref().and_then(|claim| claim.node_name.as_deref()));
-        self.claims_by_id.set(name, ids[0], ids[1]);
-        self.claims_by_node.set(name, nodes[0], nodes[1]);
-        changes.claims_of_machines.insert(name.to_owned());
-        changes.nodes.insert(name.to_owned());
-        for claim in before.iter().chain(&now) {
-            self.touch_nodes_of(claim, changes);
+    #[test]
+    fn a_claim_has_one_node_and_a_node_one_claim() {
+        use Machine::{Node as Is, NotJoined, Taken};
+        let cases: [(&[Claim], &[Node], &[Machine<'static>]); 6] = [
+            // Two Nodes with one id: the one that is named, else the first; the second is nobody's.
+            (&[("a", Some("i"), Some("n2"))], &[("n1", Some("i")), ("n2", Some("i"))], &[Is("n2")]),
+            (&[("a", Some("i"), None)], &[("n1", Some("i")), ("n2", Some("i"))], &[Is("n1")]),
+            (
+                &[("a", Some("i"), None), ("b", Some("i"), None)],
+                &[("n1", Some("i")), ("n2", Some("i"))],
+                &[Is("n1"), Taken],
+            ),
+            // The id goes before a name, whatever the order of the claims.
+            (&[("a", None, Some("n")), ("b", Some("i"), None)], &[("n", Some("i"))], &[Taken, Is("n")]),
+            // A name that was given again to another machine.
+            (
+                &[("a", Some("i-1"), Some("n")), ("b", Some("i-2"), None)],
+                &[("n", Some("i-2"))],
+                &[NotJoined, Is("n")],
+            ),
+            (&[("a", None, Some("n")), ("b", None, Some("n"))], &[("n", None)], &[Is("n"), Taken]),
+        ];
+        for (claims, nodes, expected) in cases {
+            let found = pair(claims.iter().copied().map(claim), nodes.iter().copied().map(node));
+            let found: Vec<Machine<'_>> = found.into_values().collect();
+            assert_eq!(found, expected, "{claims:?} {nodes:?}");
+            let backwards =
+                pair(claims.iter().rev().copied().map(claim), nodes.iter().rev().copied().map(node));
+            assert_eq!(backwards.into_values().collect::<Vec<_>>(), expected, "{claims:?} {nodes:?}");
         }
-    }
-
-    /// The node of a claim.
-    pub(crate) fn node_of(&self, name: &str, claim: &ClaimDigest) -> Option<&str> {
-        let named = claim.node_name.as_deref().and_then(|node| self.nodes.get_key_value(node));
-        let by_id = || self.nodes_by_id.of(claim.provider_id.as_deref()?).next_back();
-        let own = || self.nodes.get_key_value(name).map(|(name, _)| name);
-        named.map(|(name, _)| name).or_else(by_id).or_else(own).map(String::as_str)
-    }
-
-    /// The claim of a node.
-    pub(crate) fn claim_of(&self, name: &str, node: &NodeDigest) -> Option<(&str, &Arc<ClaimDigest>)> {
-        let by_id = node.provider_id.as_deref().into_iter().flat_map(|id| self.claims_by_id.of(id));
-        let own = self.claims.get_key_value(name).map(|(name, _)| name);
-        let all = self.claims_by_node.of(name).chain(by_id).chain(own);
-        let meant = all.filter_map(|claim| self.claims.get_key_value(claim));
-        let meant = meant.filter(|(claim, digest)| self.node_of(claim, digest) == Some(name));
-        meant.max_by_key(|(claim, _)| *claim).map(|(claim, digest)| (claim.as_str(), digest))
     }
 }

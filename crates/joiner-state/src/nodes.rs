@@ -51,6 +51,11 @@ impl<'c> Lowering<'c> {
     /// Brings Nodes and claims together, in the order in which nodes are tried, and counts them against their pools' limits.
     pub(crate) fn settle_places(&mut self) -> Vec<Place> {
         let cluster = self.cluster;
+        for claim in cluster.machines.duplicates() {
+            self.frame.notes.push(format!(
+                "NodeClaim `{claim}` means a node that another NodeClaim has; it is not counted"
+            ));
+        }
         let claims = cluster.machines.claims.keys().filter_map(|name| self.place_of_claim(name));
         let mut places: Vec<Place> = claims.collect();
         places.extend(cluster.machines.nodes.keys().filter_map(|name| self.place_of_node(name)));
@@ -78,7 +83,7 @@ impl<'c> Lowering<'c> {
     pub(crate) fn place_of_node(&self, name: &str) -> Option<Place> {
         let machines = &self.cluster.machines;
         let node = &**machines.nodes.get(name)?;
-        let claim = machines.claim_of(name, node).map(|(_, claim)| &**claim);
+        let claim = machines.claim_of(name).map(|claim| &**claim);
         let pool = node.pool().or_else(|| claim?.pool());
         let managed = pool.is_some() || claim.is_some();
         let initialised = !managed || node.has_true(INITIALIZED_LABEL);
@@ -138,7 +143,7 @@ impl<'c> Lowering<'c> {
     pub(crate) fn place_of_claim(&self, name: &str) -> Option<Place> {
         let machines = &self.cluster.machines;
         let claim = &**machines.claims.get(name)?;
-        if machines.node_of(name, claim).is_some() {
+        if !machines.has_not_joined(name) {
             return None;
         }
         let mut labels = claim.labels.clone();
