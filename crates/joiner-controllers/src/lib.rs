@@ -33,6 +33,7 @@ mod engine;
 pub mod execute;
 pub mod lifecycle;
 mod looks;
+mod machines;
 pub mod nodepools;
 pub mod pods;
 pub mod provision;
