@@ -22,6 +22,8 @@
 //! What could not be had is remembered by [`Health`], by scope and for all providers alike; types, requirements and health together give
 //! the list of offerings ([`offerings_of_claim`]), the same after a restart.
 //!
+//! [`conformance`] is the suite that every provider passes; `examples/in_memory` is a provider of a hundred lines that does.
+//!
 //! # Choices
 //!
 //! *Batches*, because fleets, replica counts and bulk inserts all want them, and a provider without them loops. *A stream of outcomes*, because one machine
@@ -34,6 +36,7 @@
 
 mod class;
 mod clock;
+pub mod conformance;
 mod error;
 mod feed;
 mod health;
