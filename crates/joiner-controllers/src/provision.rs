@@ -7,17 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use joiner_api::names::{CAPACITY_TYPE_LABEL, ZONE_LABEL, conditions};
+use joiner_api::names::conditions;
 use joiner_api::nodepool::NodeClassReference;
 use joiner_api::{NodeClaim, NodePool};
 use joiner_core::decide;
 use joiner_core::explain::Reject;
-use joiner_core::model::ids::{PodIdx, ValueId};
-use joiner_core::model::{Catalogue, Snapshot};
+use joiner_core::model::Snapshot;
+use joiner_core::model::ids::PodIdx;
 use joiner_core::plan::Plan;
-use joiner_provider::{
-    GroupKind, Health, OfferingKey, RankedOffering, Registry, TypeSet, Unavailable, offerings_of_claim,
-};
+use joiner_provider::{GroupKind, Health, OfferingKey, RankedOffering, Registry};
 use joiner_state::{Cluster, Memo, Problem};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -25,6 +23,7 @@ use kube::ResourceExt;
 use crate::claims;
 use crate::lifecycle::{condition, is_true, signed};
 use crate::nodepools;
+use crate::offerings::{of_plan, planned_prices, unavailable, with_stock};
 use crate::pods;
 use crate::settings::Settings;
 use crate::world::{World, key_of};
@@ -319,61 +318,6 @@ pub fn stored_class(world: &World, class: &NodeClassReference) -> Option<Arc<ser
     serde_json::to_value(&**stored).ok().map(Arc::new)
 }
 
-/// Types with the offerings that had no capacity marked.
-fn with_stock(set: &TypeSet, unavailable: &Unavailable) -> Vec<joiner_api::instance_type::InstanceType> {
-    let mut types = set.types.clone();
-    if unavailable.is_empty() {
-        return types;
-    }
-    for instance_type in &mut types {
-        let keys: Vec<OfferingKey> =
-            instance_type.offerings.iter().map(|offering| OfferingKey::of(instance_type, offering)).collect();
-        for (offering, key) in instance_type.offerings.iter_mut().zip(keys) {
-            offering.available &= !unavailable.contains(&key);
-        }
-    }
-    types
-}
-
-fn unavailable(context: &Context, class: &NodeClassReference) -> Unavailable {
-    let provider = context.registry.provider_of(class);
-    provider.map(|of| context.health.unavailable(of.name(), class, context.now)).unwrap_or_default()
-}
-
-/// What a planned machine may be launched as, in the order and at the prices of the plan: overlays may have changed both.
-fn offerings_of_plan(
-    prices: &BTreeMap<OfferingKey, f64>,
-    claim: &NodeClaim,
-    context: &Context,
-) -> Vec<RankedOffering> {
-    let class = &claim.spec.node_class_ref;
-    let allowed = offerings_of_claim(claim, &context.registry.types(class), &unavailable(context, class));
-    let mut allowed = allowed.unwrap_or_default();
-    for offering in &mut allowed {
-        offering.price = prices.get(&offering.key).copied().unwrap_or(offering.price);
-    }
-    allowed.sort_by(RankedOffering::compare);
-    allowed
-}
-
-/// What each offering of a catalogue costs in the plan.
-fn planned_prices(snapshot: &Snapshot, catalogue: &Catalogue) -> BTreeMap<OfferingKey, f64> {
-    let names = &snapshot.vocabulary.names;
-    let value = |label: &str, value: Option<ValueId>| {
-        Some(names.value_text(names.known_key(label)?, value?).to_owned())
-    };
-    let prices = catalogue.offerings.iter().map(|offering| {
-        let key = OfferingKey {
-            instance_type: catalogue.types[offering.instance_type.at()].name.to_string(),
-            zone: value(ZONE_LABEL, offering.zone),
-            capacity_type: value(CAPACITY_TYPE_LABEL, offering.capacity_type),
-            reservation: offering.reservation.map(|at| snapshot.reservations[at.at()].id.to_string()),
-        };
-        (key, offering.price)
-    });
-    prices.collect()
-}
-
 /// The plan in terms of objects.
 fn raise(
     world: &World,
@@ -402,7 +346,7 @@ fn raise(
         let offering = &catalogue.offerings[machine.offering.at()];
         let machine = catalogue.types[offering.instance_type.at()].name.to_string();
         let prices = prices.entry(pool.catalogue.at()).or_insert_with(|| planned_prices(snapshot, catalogue));
-        let offerings = offerings_of_plan(prices, &claim, context);
+        let offerings = of_plan(prices, &claim, context);
         claims.push(Planned { claim, pods, offerings, machine, price: offering.price });
     }
     let on_nodes = plan

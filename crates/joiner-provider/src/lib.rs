@@ -55,7 +55,7 @@ pub use feed::{TypeFeed, TypePublisher};
 pub use health::{Health, Unavailable};
 pub use instance::{Instance, Listed, Terminated};
 pub use launch::{Handle, Launch, LaunchOutcome, LaunchRequest, Launched, Unregistered};
-pub use offering::{OfferingKey, RankedOffering, allows, offerings_of_claim};
+pub use offering::{OfferingKey, RankedOffering, offerings_of_claim};
 pub use policy::{
     Drift, HookAnswer, HookPoint, Interruption, InterruptionKind, MatchBy, Observed, Price,
     RegistrationPolicy, RepairPolicy,

@@ -82,7 +82,7 @@ pub fn offerings_of_claim(
     let is_named = |of: &InstanceType| names.as_ref().is_none_or(|names| names.contains(&*of.name));
     if let Some(named) = named
         && let Some(first) = named.values.first()
-        && !types.types.iter().any(|of| is_named(of))
+        && !types.types.iter().any(&is_named)
     {
         return Err(Error::Invalid {
             reason: "InstanceTypeUnknown".to_owned(),
@@ -138,7 +138,7 @@ fn allows_type(requirements: &[NodeRequirement], instance_type: &InstanceType) -
 }
 
 /// Whether requirements allow an offering: each label the offering fixes must satisfy them.
-pub fn allows(requirements: &[NodeRequirement], offering: &Offering) -> bool {
+fn allows(requirements: &[NodeRequirement], offering: &Offering) -> bool {
     requirements.iter().all(|requirement| match offering.single_value(requirement.stable_key()) {
         Some(value) => satisfies(requirement, value),
         None => true,
