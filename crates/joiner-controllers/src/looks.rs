@@ -243,7 +243,10 @@ impl Engine {
             return step;
         }
         for planned in &proposal.claims {
-            self.planned_offerings.insert(planned.claim.name_any(), planned.offerings.as_slice().into());
+            if !planned.offerings.is_empty() {
+                let offerings = planned.offerings.as_slice().into();
+                self.planned_offerings.insert(planned.claim.name_any(), offerings);
+            }
         }
         step.each =
             proposal.claims.iter().map(|of| Command::CreateClaim(Box::new(of.claim.clone()))).collect();

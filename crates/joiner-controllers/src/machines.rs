@@ -119,16 +119,18 @@ impl Engine {
         unavailable: &Unavailable,
     ) -> Result<Arc<[RankedOffering]>, Error> {
         let planned = self.planned_offerings.get(&claim.name_any());
-        let can_be_had = |of: &&RankedOffering| {
-            !unavailable.contains(&of.key)
-                && types.find(&of.key).is_some_and(|(_, offering)| offering.available)
-        };
-        let left: Vec<RankedOffering> =
-            planned.into_iter().flat_map(|of| of.iter()).filter(can_be_had).cloned().collect();
-        match left.is_empty() {
-            true => Ok(offerings_of_claim(claim, types, unavailable)?.into()),
-            false => Ok(left.into()),
+        match planned {
+            Some(planned) if unavailable.is_empty() => return Ok(planned.clone()),
+            Some(planned) => {
+                let can_be_had = planned.iter().filter(|of| !unavailable.contains(&of.key));
+                let left: Vec<RankedOffering> = can_be_had.cloned().collect();
+                if !left.is_empty() {
+                    return Ok(left.into());
+                }
+            }
+            None => {}
         }
+        Ok(offerings_of_claim(claim, types, unavailable)?.into())
     }
 }
 

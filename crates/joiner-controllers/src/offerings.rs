@@ -12,6 +12,9 @@ use joiner_provider::{OfferingKey, RankedOffering, TypeSet, Unavailable, offerin
 
 use crate::provision::Context;
 
+/// Offerings of a planned machine that are kept until it is launched. Whoever needs more has a claim that tells all.
+const KEPT: usize = 120;
+
 /// Types with the offerings that had no capacity marked.
 pub(crate) fn with_stock(set: &TypeSet, unavailable: &Unavailable) -> Vec<InstanceType> {
     let mut types = set.types.clone();
@@ -47,6 +50,7 @@ pub(crate) fn of_plan(
         offering.price = prices.get(&offering.key).copied().unwrap_or(offering.price);
     }
     allowed.sort_by(RankedOffering::compare);
+    allowed.truncate(KEPT);
     allowed
 }
 

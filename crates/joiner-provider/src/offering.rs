@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use joiner_api::NodeClaim;
-use joiner_api::instance_type::{InstanceType, Offering, Operator};
+use joiner_api::instance_type::{InstanceType, Offering, Operator, ResourceList};
 use joiner_api::names::{CAPACITY_TYPE_LABEL, INSTANCE_TYPE_LABEL, ZONE_LABEL};
 use joiner_api::quantity::Quantity;
 use joiner_api::requirement::NodeRequirement;
@@ -100,8 +100,13 @@ pub fn offerings_of_claim(
         .collect();
     let (mut found, mut missing) = (Vec::new(), 0);
     for instance_type in types.types.iter().filter(|of| is_named(of) && allows_type(requirements, of)) {
+        let fits = holds(&instance_type.allocatable(), &requests);
         for offering in instance_type.offerings.iter().filter(|offering| allows(requirements, offering)) {
-            if !holds(instance_type, offering, &requests) {
+            let fits = match offering.capacity_override.is_empty() {
+                true => fits,
+                false => holds(&instance_type.allocatable_for(offering), &requests),
+            };
+            if !fits {
                 continue;
             }
             let key = OfferingKey::of(instance_type, offering);
@@ -160,10 +165,6 @@ fn satisfies(requirement: &NodeRequirement, value: &str) -> bool {
     }
 }
 
-fn holds(instance_type: &InstanceType, offering: &Offering, requests: &[(&str, Quantity)]) -> bool {
-    if requests.is_empty() {
-        return true;
-    }
-    let has = instance_type.allocatable_for(offering);
-    requests.iter().all(|(name, amount)| has.get(*name).copied().unwrap_or(Quantity::ZERO) >= *amount)
+fn holds(allocatable: &ResourceList, requests: &[(&str, Quantity)]) -> bool {
+    requests.iter().all(|(name, amount)| allocatable.get(*name).copied().unwrap_or(Quantity::ZERO) >= *amount)
 }
