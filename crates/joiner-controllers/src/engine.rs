@@ -9,7 +9,6 @@ use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::NODEPOOL_LABEL;
 use joiner_provider::{Clock, Health, RankedOffering, Registry};
-use joiner_state::Memo;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, ResourceExt};
 use tokio::sync::{mpsc, watch as signal};
@@ -104,8 +103,6 @@ pub(crate) struct Engine {
     pub(crate) planned_offerings: BTreeMap<String, Arc<[RankedOffering]>>,
     pub(crate) last_plan: Option<LastPlan>,
     pub(crate) roster: Roster,
-    /// What the last decision read of nodes and claims.
-    pub(crate) memo: Memo,
     /// When keys that look at many objects were last looked at.
     looked: BTreeMap<Key, Timestamp>,
     pub(crate) to_launch: Vec<Arc<NodeClaim>>,
@@ -171,7 +168,6 @@ impl Engine {
             gone: BTreeSet::new(),
             last_plan: None,
             roster: Roster::default(),
-            memo: Memo::default(),
             looked: BTreeMap::new(),
             to_launch: Vec::new(),
             reports,

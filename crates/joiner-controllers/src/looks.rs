@@ -156,7 +156,6 @@ impl Engine {
         self.nominations.forget(|uid| in_need.contains(uid));
         self.batch.decided.retain(|uid, _| in_need.contains(uid));
         let expected = self.nominations.expected(&self.world, &in_need, now, &self.settings);
-        let mut memo = std::mem::take(&mut self.memo);
         let context = Context {
             registry: &self.registry,
             settings: &self.settings,
@@ -171,8 +170,7 @@ impl Engine {
             |uid: &String| self.batch.decided.get(uid).is_none_or(|time| now.duration_since(*time) >= retry);
         let any_new = waiting.iter().any(|pod| pod.uid().is_some_and(|uid| is_new(&uid)));
         let in_flight = expected.keys().any(|uid| in_need.contains(uid));
-        let proposal = any_new.then(|| provision::propose(&self.world, &waiting, &context, &mut memo));
-        self.memo = memo;
+        let proposal = any_new.then(|| provision::propose(&self.world, &waiting, &context));
         self.batch.opened = None;
         self.batch.last = None;
         self.batch.uids.clear();

@@ -16,7 +16,7 @@ use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
 use joiner_core::plan::Plan;
 use joiner_provider::{GroupKind, Health, OfferingKey, RankedOffering, Registry};
-use joiner_state::{Cluster, Memo, Problem};
+use joiner_state::{Cluster, Problem};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
@@ -184,11 +184,10 @@ fn is_held(world: &World, pod: &Pod, now: Timestamp) -> bool {
     none || all
 }
 
-/// Decides for the pods that wait. `memo` is carried from one decision to the next.
-pub fn propose(world: &World, waiting: &[Arc<Pod>], context: &Context, memo: &mut Memo) -> Proposal {
+/// Decides for the pods that wait.
+pub fn propose(world: &World, waiting: &[Arc<Pod>], context: &Context) -> Proposal {
     let mut notes = Vec::new();
-    let mut cluster = gather(world, waiting, context, std::mem::take(memo), &mut notes);
-    *memo = cluster.memo();
+    let cluster = gather(world, waiting, context, &mut notes);
     let lowered = cluster.finish();
     notes.extend(lowered.notes.iter().cloned());
     let snapshot = lowered.snapshot;
@@ -206,19 +205,12 @@ pub fn propose(world: &World, waiting: &[Arc<Pod>], context: &Context, memo: &mu
 }
 
 /// Everything a decision depends on.
-fn gather(
-    world: &World,
-    waiting: &[Arc<Pod>],
-    context: &Context,
-    memo: Memo,
-    notes: &mut Vec<String>,
-) -> Cluster {
+fn gather(world: &World, waiting: &[Arc<Pod>], context: &Context, notes: &mut Vec<String>) -> Cluster {
     let options = joiner_state::Options {
         respect_preferences: context.settings.respect_preferences,
         ..joiner_state::Options::default()
     };
     let mut cluster = Cluster::new(options);
-    cluster.remember(memo);
     let mut take = |done: Result<(), Problem>| {
         if let Err(problem) = done {
             notes.push(problem.to_string());
