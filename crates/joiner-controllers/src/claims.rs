@@ -42,7 +42,7 @@ pub fn claim_of(
         }
     }
     labels.insert(names::NODEPOOL_LABEL.to_owned(), pool.name_any());
-    labels.insert(format!("{}/{}", class.group, class.kind.to_lowercase()), class.name.clone());
+    labels.insert(names::node_class_label(&class.group, &class.kind), class.name.clone());
     let mut annotations = template.metadata.annotations.clone().unwrap_or_default();
     if let Ok(hashed) = nodepool_hash::Template::of(template) {
         annotations

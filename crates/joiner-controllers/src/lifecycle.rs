@@ -10,7 +10,7 @@ use joiner_api::names::{self, conditions};
 use joiner_api::quantity::Quantity;
 use joiner_api::{NodeClaim, NodeClaimStatus, NodePool};
 use joiner_core::model::{Effect, Taint as CoreTaint};
-use joiner_provider::{Error, Launched};
+use joiner_provider::{Error, Handle, Launched};
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
@@ -414,6 +414,19 @@ pub fn launched(claim: &NodeClaim, machine: &Launched, now: Timestamp) -> Vec<Co
     commands
 }
 
+/// What is written when a launch was accepted and has no machine to show yet: with the handle on the claim it can be given up, whoever
+/// remembers it.
+pub fn launch_pending(claim: &NodeClaim, handle: &Handle) -> Vec<Command> {
+    if claim.annotations().get(names::LAUNCH_HANDLE_ANNOTATION) == Some(&handle.0) {
+        return Vec::new();
+    }
+    let patch = json!({"metadata": {
+        "resourceVersion": claim.resource_version(),
+        "annotations": {names::LAUNCH_HANDLE_ANNOTATION: handle.0},
+    }});
+    vec![Command::PatchClaim { name: claim.name_any(), patch }]
+}
+
 /// What follows from a launch that failed.
 pub fn launch_failed(claim: &NodeClaim, error: &Error, now: Timestamp) -> Step {
     let mut step = Step::default();
@@ -421,19 +434,19 @@ pub fn launch_failed(claim: &NodeClaim, error: &Error, now: Timestamp) -> Step {
     let give_up =
         |summary: String| Remark { kind: DecisionKind::GaveUp, summary, objects, dollars_per_hour: 0.0 };
     let (reason, message) = match error {
-        Error::InsufficientCapacity { message, .. } => {
+        Error::NoCapacity { message, .. } | Error::Quota { message, .. } => {
             step.notes.push(Note::new(claim, Level::Warning, "InsufficientCapacityError", message.clone()));
             step.remarks.push(give_up(format!("no capacity for {}: {message}", claim.name_any())));
             step.commands.push(delete(claim));
             return step;
         }
-        Error::NodeClassNotReady(message) => {
+        Error::ClassNotReady(message) => {
             step.remarks
                 .push(give_up(format!("the node class of {} is not ready: {message}", claim.name_any())));
             step.commands.push(delete(claim));
             return step;
         }
-        Error::Rejected { reason, message } => (reason.as_str(), message.clone()),
+        Error::Invalid { reason, message } => (reason.as_str(), message.clone()),
         Error::Throttled { .. } | Error::Denied(_) | Error::Transient(_) => {
             ("LaunchFailed", error.to_string())
         }

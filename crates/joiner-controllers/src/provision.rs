@@ -15,15 +15,15 @@ use joiner_core::explain::Reject;
 use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
 use joiner_core::plan::Plan;
-use joiner_provider::{OfferingKey, Provider, TypeSet};
-use joiner_state::{Cluster, Memo, Problem};
+use joiner_provider::{GroupKind, Health, OfferingKey, RankedOffering, Registry};
+use joiner_state::{Cluster, Problem};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kube::api::DynamicObject;
 
 use crate::claims;
 use crate::lifecycle::{condition, is_true, signed};
 use crate::nodepools;
+use crate::offerings::{of_plan, planned_prices, unavailable, with_stock};
 use crate::pods;
 use crate::settings::Settings;
 use crate::world::{World, key_of};
@@ -86,12 +86,12 @@ fn standing(world: &World, place: &str, until: Timestamp, now: Timestamp) -> Opt
 
 /// What a decision is made from, besides the world.
 pub struct Context<'a> {
-    /// The provider.
-    pub provider: &'a dyn Provider,
+    /// All providers.
+    pub registry: &'a Registry,
     /// Choices.
     pub settings: &'a Settings,
-    /// Offerings without capacity.
-    pub unavailable: &'a BTreeSet<OfferingKey>,
+    /// What could not be had of late.
+    pub health: &'a Health,
     /// Where pods are expected, by uid.
     pub expected: &'a BTreeMap<String, String>,
     /// Pods that the scheduler found no place for, by key.
@@ -107,7 +107,9 @@ pub struct Planned {
     pub claim: NodeClaim,
     /// Keys of its pods.
     pub pods: Vec<String>,
-    /// What it will probably be: type, zone, capacity type.
+    /// What it may be launched as, best first.
+    pub offerings: Vec<RankedOffering>,
+    /// What it will probably be: the type.
     pub machine: String,
     /// Dollars per hour.
     pub price: f64,
@@ -182,11 +184,10 @@ fn is_held(world: &World, pod: &Pod, now: Timestamp) -> bool {
     none || all
 }
 
-/// Decides for the pods that wait. `memo` is carried from one decision to the next.
-pub fn propose(world: &World, waiting: &[Arc<Pod>], context: &Context, memo: &mut Memo) -> Proposal {
+/// Decides for the pods that wait.
+pub fn propose(world: &World, waiting: &[Arc<Pod>], context: &Context) -> Proposal {
     let mut notes = Vec::new();
-    let mut cluster = gather(world, waiting, context, std::mem::take(memo), &mut notes);
-    *memo = cluster.memo();
+    let cluster = gather(world, waiting, context, &mut notes);
     let lowered = cluster.finish();
     notes.extend(lowered.notes.iter().cloned());
     let snapshot = lowered.snapshot;
@@ -204,35 +205,28 @@ pub fn propose(world: &World, waiting: &[Arc<Pod>], context: &Context, memo: &mu
 }
 
 /// Everything a decision depends on.
-fn gather(
-    world: &World,
-    waiting: &[Arc<Pod>],
-    context: &Context,
-    memo: Memo,
-    notes: &mut Vec<String>,
-) -> Cluster {
+fn gather(world: &World, waiting: &[Arc<Pod>], context: &Context, notes: &mut Vec<String>) -> Cluster {
     let options = joiner_state::Options {
         respect_preferences: context.settings.respect_preferences,
         ..joiner_state::Options::default()
     };
     let mut cluster = Cluster::new(options);
-    cluster.remember(memo);
     let mut take = |done: Result<(), Problem>| {
         if let Err(problem) = done {
             notes.push(problem.to_string());
         }
     };
     let classes: BTreeSet<&NodeClassReference> =
-        pools(world, context.provider).map(|pool| &pool.spec.template.spec.node_class_ref).collect();
+        pools(world, context.registry).map(|pool| &pool.spec.template.spec.node_class_ref).collect();
     let mut well_known = BTreeSet::new();
     for class in classes {
-        let set = context.provider.types(class);
-        let types = with_stock(&set, context.unavailable);
+        let set = context.registry.types(class);
+        let types = with_stock(&set, &unavailable(context, class));
         well_known.extend(set.well_known.iter().cloned());
         let name = (class.group.clone(), class.kind.clone(), class.name.clone());
         cluster.add_catalogue(Some(name), types, &set.well_known);
     }
-    for pool in pools(world, context.provider) {
+    for pool in pools(world, context.registry) {
         let class = class_of(world, pool);
         let facts = nodepools::Facts {
             pool,
@@ -280,24 +274,19 @@ fn on(pod: &Pod, node: Option<&str>) -> Pod {
     pod
 }
 
-/// Pools that machines may be launched for: served by the provider, not going, not of a fixed size.
-pub fn pools<'w>(world: &'w World, provider: &'w dyn Provider) -> impl Iterator<Item = &'w Arc<NodePool>> {
+/// Pools that machines may be launched for: of a class that somebody serves, not going, not of a fixed size.
+pub fn pools<'w>(world: &'w World, registry: &'w Registry) -> impl Iterator<Item = &'w Arc<NodePool>> {
     world.pools.values().filter(move |pool| {
         pool.metadata.deletion_timestamp.is_none()
             && pool.spec.replicas.is_none()
-            && is_served(provider, &pool.spec.template.spec.node_class_ref)
+            && registry.serves(&pool.spec.template.spec.node_class_ref)
     })
 }
 
-/// Whether a node class is one of the provider's.
-pub fn is_served(provider: &dyn Provider, class: &NodeClassReference) -> bool {
-    provider.node_class_kinds().iter().any(|kind| kind.group == class.group && kind.kind == class.kind)
-}
-
-/// Why pools of node classes that the provider does not serve help nobody.
-fn pools_of_others(world: &World, provider: &dyn Provider) -> Vec<String> {
+/// Why pools of node classes that nobody serves help nobody.
+fn pools_of_others(world: &World, registry: &Registry) -> Vec<String> {
     let pools = world.pools.values().map(|pool| (pool, &pool.spec.template.spec.node_class_ref));
-    let of_others = pools.filter(|(_, class)| !is_served(provider, class));
+    let of_others = pools.filter(|(_, class)| !registry.serves(class));
     of_others
         .map(|(pool, class)| {
             format!(
@@ -317,30 +306,8 @@ pub fn class_of(world: &World, pool: &NodePool) -> Option<Arc<serde_json::Value>
 
 /// A node class as stored.
 pub fn stored_class(world: &World, class: &NodeClassReference) -> Option<Arc<serde_json::Value>> {
-    let is_meant =
-        |stored: &&Arc<DynamicObject>| stored.types.as_ref().is_none_or(|types| types.kind == class.kind);
-    let shelves = [&world.classes, &world.other_classes];
-    let stored = shelves.into_iter().filter_map(|shelf| shelf.get(&class.name)).find(is_meant)?;
+    let stored = world.classes.get(&GroupKind::from(class))?.get(&class.name)?;
     serde_json::to_value(&**stored).ok().map(Arc::new)
-}
-
-/// Types with the offerings that had no capacity marked.
-fn with_stock(
-    set: &TypeSet,
-    unavailable: &BTreeSet<OfferingKey>,
-) -> Vec<joiner_api::instance_type::InstanceType> {
-    let mut types = set.types.clone();
-    if unavailable.is_empty() {
-        return types;
-    }
-    for instance_type in &mut types {
-        let keys: Vec<OfferingKey> =
-            instance_type.offerings.iter().map(|offering| OfferingKey::of(instance_type, offering)).collect();
-        for (offering, key) in instance_type.offerings.iter_mut().zip(keys) {
-            offering.available &= !unavailable.contains(&key);
-        }
-    }
-    types
 }
 
 /// The plan in terms of objects.
@@ -355,6 +322,7 @@ fn raise(
     let uids: BTreeMap<String, String> =
         waiting.iter().map(|pod| (key_of(&**pod), pod.uid().unwrap_or_default())).collect();
     let mut claims: Vec<Planned> = Vec::new();
+    let mut prices: BTreeMap<usize, BTreeMap<OfferingKey, f64>> = BTreeMap::new();
     for machine in &plan.machines {
         let pool = &snapshot.pools[machine.pool.at()];
         let Some(object) = world.pools.get(&pool.name) else { continue };
@@ -369,13 +337,15 @@ fn raise(
         let catalogue = &snapshot.catalogues[pool.catalogue.at()];
         let offering = &catalogue.offerings[machine.offering.at()];
         let machine = catalogue.types[offering.instance_type.at()].name.to_string();
-        claims.push(Planned { claim, pods, machine, price: offering.price });
+        let prices = prices.entry(pool.catalogue.at()).or_insert_with(|| planned_prices(snapshot, catalogue));
+        let offerings = of_plan(prices, &claim, context);
+        claims.push(Planned { claim, pods, offerings, machine, price: offering.price });
     }
     let on_nodes = plan
         .on_nodes
         .iter()
         .map(|(node, pods)| (snapshot.nodes[node.at()].name.to_string(), pods.iter().map(name).collect()));
-    let of_others = pools_of_others(world, context.provider);
+    let of_others = pools_of_others(world, context.registry);
     let refused = plan.refused.iter().map(|refused| {
         let reasons = refused.reasons.iter().filter_map(|reason| match reason.pool {
             Some(pool) => Some(format!("nodepool/{}: {}", snapshot.pools[pool.at()].name, reason.message)),

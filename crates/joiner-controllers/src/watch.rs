@@ -4,19 +4,22 @@
 //! channel in order; a full channel makes the task wait, nothing is dropped. A kind that the server does not have counts as empty and is asked for
 //! again from time to time.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use joiner_provider::NodeClassKind;
+use joiner_api::nodepool::NodeClassReference;
+use joiner_provider::{GroupKind, NodeClassKind, Provider, Registry, TypeFeed};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Client, Resource};
+use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::pods;
 use crate::world::{Kind, Seen};
@@ -26,11 +29,8 @@ const ROOM: usize = 4096;
 /// First and longest pause of a watch after an error.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// Says of what kind of class an event is.
-type Wrap = fn(Event<DynamicObject>) -> Seen;
-
 /// Starts all watches; they end with the set.
-pub fn start(client: &Client, classes: &[NodeClassKind], tasks: &mut JoinSet<()>) -> mpsc::Receiver<Seen> {
+pub fn start(client: &Client, registry: &Registry, tasks: &mut JoinSet<()>) -> mpsc::Receiver<Seen> {
     let (sender, receiver) = mpsc::channel(ROOM);
     macro_rules! follow {
         ($($variant:ident),*) => {
@@ -53,18 +53,8 @@ pub fn start(client: &Client, classes: &[NodeClassKind], tasks: &mut JoinSet<()>
         CsiNode,
         Attachment
     );
-    // A list replaces what its shelf holds, so each kind of class has one of its own; there are two.
-    let shelves: [(Wrap, Kind); 2] = [(Seen::Class, Kind::Class), (Seen::OtherClass, Kind::OtherClass)];
-    for (at, (wrap, shelf)) in shelves.into_iter().enumerate() {
-        let Some(class) = classes.get(at) else {
-            // Nobody has listened yet, so there is room.
-            let _ = sender.try_send(Seen::NotServed(shelf));
-            continue;
-        };
-        let kind = GroupVersionKind::gvk(&class.group, &class.version, &class.kind);
-        let resource = ApiResource::from_gvk_with_plural(&kind, &class.plural);
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        tasks.spawn(follow(api, sender.clone(), wrap, shelf, drop_record));
+    for (class, provider) in registry.kinds() {
+        tasks.spawn(follow_classes(client.clone(), class.clone(), provider.clone(), sender.clone()));
     }
     receiver
 }
@@ -92,6 +82,65 @@ async fn follow<K>(
             Err(_) => continue,
         };
         if sender.send(seen).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Follows the node classes of a kind, and the machine types of each class that is there.
+async fn follow_classes(
+    client: Client,
+    class: NodeClassKind,
+    provider: Arc<dyn Provider>,
+    sender: mpsc::Sender<Seen>,
+) {
+    let kind = GroupVersionKind::gvk(&class.group, &class.version, &class.kind);
+    let resource = ApiResource::from_gvk_with_plural(&kind, &class.plural);
+    let api: Api<DynamicObject> = Api::all_with(client, &resource);
+    let class = class.group_kind();
+    let mut types: BTreeMap<String, AbortHandle> = BTreeMap::new();
+    // They end with this task.
+    let mut tasks = JoinSet::new();
+    let watched = watcher(api, watcher::Config::default()).backoff(Pauses::default()).modify(drop_record);
+    let mut events = watched.boxed();
+    while let Some(event) = events.next().await {
+        let seen = match event {
+            Ok(event) => {
+                match &event {
+                    Event::Apply(object) | Event::InitApply(object) => {
+                        types.entry(object.name_any()).or_insert_with(|| {
+                            let reference = reference(&class, object);
+                            let feed = provider.watch_types(&reference);
+                            tasks.spawn(follow_types(feed, reference, sender.clone()))
+                        });
+                    }
+                    Event::Delete(object) => {
+                        if let Some(task) = types.remove(&object.name_any()) {
+                            task.abort();
+                        }
+                    }
+                    Event::Init | Event::InitDone => {}
+                }
+                while tasks.try_join_next().is_some() {}
+                Seen::Class(class.clone(), event)
+            }
+            Err(error) if is_not_served(&error) => Seen::ClassesNotServed(class.clone()),
+            Err(_) => continue,
+        };
+        if sender.send(seen).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn reference(class: &GroupKind, object: &DynamicObject) -> NodeClassReference {
+    NodeClassReference { group: class.group.clone(), kind: class.kind.clone(), name: object.name_any() }
+}
+
+async fn follow_types(mut feed: TypeFeed, class: NodeClassReference, sender: mpsc::Sender<Seen>) {
+    loop {
+        feed.changed().await;
+        if sender.send(Seen::Types(class.clone())).await.is_err() {
             return;
         }
     }

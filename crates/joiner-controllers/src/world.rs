@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use joiner_api::nodepool::NodeClassReference;
 use joiner_api::{NodeClaim, NodeOverlay, NodePool};
+use joiner_provider::GroupKind;
 use joiner_state::machines::{ClaimKey, NodeKey, is_machine_of};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -191,8 +193,14 @@ macro_rules! kinds {
         #[derive(Debug)]
         pub enum Seen {
             $(#[doc = $what] $variant(Event<$kind>),)*
+            /// Node classes of a kind.
+            Class(GroupKind, Event<DynamicObject>),
+            /// The machine types of a class have changed.
+            Types(NodeClassReference),
             /// The server does not serve this kind.
             NotServed(Kind),
+            /// The server does not serve this kind of node class.
+            ClassesNotServed(GroupKind),
         }
 
         /// The kinds that are watched.
@@ -203,6 +211,8 @@ macro_rules! kinds {
         #[derive(Debug, Default)]
         pub struct World {
             $(#[doc = $what] pub $field: Shelf<$kind>,)*
+            /// Node classes by kind; every kind that is followed is in it from the start.
+            pub classes: BTreeMap<GroupKind, Shelf<DynamicObject>>,
             /// Pods by the node they are on.
             pods_on: BTreeMap<String, BTreeSet<String>>,
             /// Nodes by provider id.
@@ -220,7 +230,7 @@ macro_rules! kinds {
         impl World {
             /// Whether every kind has been listed once.
             pub fn is_filled(&self) -> bool {
-                true $(&& self.$field.is_filled())*
+                self.classes.values().all(Shelf::is_filled) $(&& self.$field.is_filled())*
             }
 
             /// Notes that a kind does not exist on this server.
@@ -236,8 +246,6 @@ kinds! {
     Node, nodes, Node, "Nodes.";
     Claim, claims, NodeClaim, "Claims.";
     Pool, pools, NodePool, "Pools.";
-    Class, classes, DynamicObject, "Node classes.";
-    OtherClass, other_classes, DynamicObject, "Node classes of the second kind.";
     Overlay, overlays, NodeOverlay, "Overlays.";
     DaemonSet, daemon_sets, DaemonSet, "DaemonSets.";
     Budget, budgets, PodDisruptionBudget, "PodDisruptionBudgets.";

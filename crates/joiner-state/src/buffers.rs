@@ -197,10 +197,7 @@ impl Cluster {
     }
 
     /// Makes the virtual pods; after workloads are expanded, so their rows come last.
-    pub(crate) fn make_virtual_pods(
-        &mut self,
-        resolved: &[Resolved],
-    ) -> BTreeMap<String, Vec<u32>> {
+    pub(crate) fn make_virtual_pods(&mut self, resolved: &[Resolved]) -> BTreeMap<String, Vec<u32>> {
         let mut rows = BTreeMap::new();
         for buffer in resolved {
             let Ok(sized) = &buffer.outcome else { continue };

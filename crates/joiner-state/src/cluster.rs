@@ -570,9 +570,8 @@ impl Cluster {
 
     fn volume_changed(&mut self, volume: &str) {
         // Also claims that are made of a pod's template may name it.
-        let named = |claim: &String| {
-            self.claims.get(claim).is_none_or(|object| object.volume() == Some(volume))
-        };
+        let named =
+            |claim: &String| self.claims.get(claim).is_none_or(|object| object.volume() == Some(volume));
         let claims: Vec<String> = self.claim_users.keys().filter(|claim| named(claim)).cloned().collect();
         claims.iter().for_each(|claim| self.claim_changed(claim));
     }

@@ -78,15 +78,16 @@ impl Cluster {
     fn is_overgrown(&self) -> bool {
         let in_use = self.usage.iter().filter(|usage| usage.counted > 0).count();
         let most = |live: usize| live.saturating_mul(2).saturating_add(MOST_LEFT_OVER);
-        let classes = self.held.as_ref().is_some_and(|held| {
-            held.frame.classes.len() > most(held.pending.classes.len())
-        });
+        let classes = self
+            .held
+            .as_ref()
+            .is_some_and(|held| held.frame.classes.len() > most(held.pending.classes.len()));
         self.workloads.is_empty()
             && (self.specs.len() > most(in_use)
-            || self.label_sets.len() > most(self.pods.len())
-            || self.claim_lists.len() > most(self.pods.len())
-            || self.node_names.len() > most(self.machines.nodes.len() + self.machines.claims.len())
-            || classes)
+                || self.label_sets.len() > most(self.pods.len())
+                || self.claim_lists.len() > most(self.pods.len())
+                || self.node_names.len() > most(self.machines.nodes.len() + self.machines.claims.len())
+                || classes)
     }
 }
 
@@ -96,9 +97,11 @@ impl Held {
         let mut lowering = Lowering::new(cluster, Frame::default());
         lowering.lower_pools_and_types();
         let claims = cluster.machines.claims.keys();
-        let claims = claims.filter_map(|name| Some((Origin::Claim(name.clone()), lowering.place_of_claim(name)?)));
+        let claims =
+            claims.filter_map(|name| Some((Origin::Claim(name.clone()), lowering.place_of_claim(name)?)));
         let nodes = cluster.machines.nodes.keys();
-        let nodes = nodes.filter_map(|name| Some((Origin::Node(name.clone()), lowering.place_of_node(name)?)));
+        let nodes =
+            nodes.filter_map(|name| Some((Origin::Node(name.clone()), lowering.place_of_node(name)?)));
         let places: Vec<(Origin, Place)> = claims.chain(nodes).collect();
         let with_preferred_taints = places.iter().filter(|(_, place)| place.has_preferred_taints()).count();
         lowering.frame.snapshot.has_preferred_taints =
@@ -224,7 +227,8 @@ impl Held {
             let wanted = (starting, name);
             let key = |node: &HeldNode| (node.rank.0, node.rank.1.as_str()) < wanted;
             let first = self.nodes.partition_point(key);
-            let same = self.nodes[first..].iter().take_while(|node| (node.rank.0, node.rank.1.as_str()) == wanted);
+            let same =
+                self.nodes[first..].iter().take_while(|node| (node.rank.0, node.rank.1.as_str()) == wanted);
             found.extend(first..first + same.count());
         }
         found
@@ -282,8 +286,12 @@ impl Lowering<'_> {
 fn namespaces_in_use(cluster: &Cluster) -> Option<BTreeSet<Box<str>>> {
     let used = || cluster.specs.iter().zip(&cluster.usage).filter(|(_, usage)| usage.counted > 0);
     let selects = used().any(|(spec, _)| {
-        let lists = [&spec.affinity, &spec.anti_affinity, &spec.preferred_affinity, &spec.preferred_anti_affinity];
-        lists.into_iter().flatten().any(|term| term.namespace_selector.as_ref().is_some_and(|of| !of.is_empty()))
+        let lists =
+            [&spec.affinity, &spec.anti_affinity, &spec.preferred_affinity, &spec.preferred_anti_affinity];
+        lists
+            .into_iter()
+            .flatten()
+            .any(|term| term.namespace_selector.as_ref().is_some_and(|of| !of.is_empty()))
     });
     selects.then(|| used().map(|(spec, _)| spec.namespace.clone()).collect())
 }

@@ -12,8 +12,8 @@ use joiner_api::instance_type::InstanceType;
 use joiner_api::names::{HOSTNAME_LABEL, WELL_KNOWN_LABELS};
 use joiner_core::model::intern::Interner;
 use joiner_core::model::{
-    CatalogueIdx, FixedState, IdentityIdx, KeyId, OfferingIdx, Operator, PodClass, ReqId, Requirement, ResVec,
-    Snapshot,
+    CatalogueIdx, FixedState, IdentityIdx, KeyId, OfferingIdx, Operator, PodClass, ReqId, Requirement,
+    ResVec, Snapshot,
 };
 
 use crate::buffers::Buffer;

@@ -360,9 +360,8 @@ impl<'c> Lowering<'c> {
         let own = own.map(|at| self.frame.snapshot.pools[*at].catalogue.at());
         let all = 0..self.frame.type_details.len();
         let offering = own.into_iter().chain(all).find_map(|at| self.offering(at, &shown));
-        let listed = offering.map(|(catalogue, at)| {
-            self.frame.snapshot.catalogues[catalogue.at()].offerings[at.at()].price
-        });
+        let listed = offering
+            .map(|(catalogue, at)| self.frame.snapshot.catalogues[catalogue.at()].offerings[at.at()].price);
         shown.price = place.agreed_price.or(listed);
         (shown, offering)
     }
@@ -377,7 +376,9 @@ impl<'c> Lowering<'c> {
         let names = &snapshot.vocabulary.names;
         let is = |key: &str, label: Option<&str>, value: Option<ValueId>| {
             let key = names.known_key(key);
-            value.is_none_or(|value| label.zip(key).is_some_and(|(text, key)| names.value_text(key, value) == text))
+            value.is_none_or(|value| {
+                label.zip(key).is_some_and(|(text, key)| names.value_text(key, value) == text)
+            })
         };
         let found = details[of].offerings.iter().find(|offering| {
             let offering = &catalogue.offerings[offering.at()];

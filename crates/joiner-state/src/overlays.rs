@@ -110,7 +110,8 @@ impl Lowering<'_> {
         order.sort_by(|(a_name, a), (b_name, b)| (b.weight, b_name).cmp(&(a.weight, a_name)));
         let mut done = Overlaid::default();
         for (at, (name, overlay)) in order.iter().enumerate() {
-            let selector = Selector::new(&mut self.frame.snapshot.vocabulary, &overlay.object.spec.requirements);
+            let selector =
+                Selector::new(&mut self.frame.snapshot.vocabulary, &overlay.object.spec.requirements);
             let names = &self.frame.snapshot.vocabulary.names;
             let mut picked: Vec<(usize, usize, Vec<usize>)> = Vec::new();
             for (pool_at, pool) in pools.iter().enumerate() {

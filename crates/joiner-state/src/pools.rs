@@ -8,9 +8,7 @@ use joiner_api::names::{
     self, INITIALIZED_LABEL, NODEPOOL_LABEL, NODES_RESOURCE, REGISTERED_LABEL, conditions,
 };
 use joiner_api::requirement::NodeRequirement;
-use joiner_core::model::{
-    CatalogueIdx, KeyId, Limit, Operator, Pool, Requirement, Taint, Vocabulary,
-};
+use joiner_core::model::{CatalogueIdx, KeyId, Limit, Operator, Pool, Requirement, Taint, Vocabulary};
 
 use crate::cluster::Cluster;
 use crate::digest::stable_key;

@@ -57,7 +57,8 @@ impl Lowering<'_> {
                 continue;
             }
             if let Some(why) = unready(pool) {
-                self.frame.notes
+                self.frame
+                    .notes
                     .push(format!("NodePool `{name}` lacks {missing} nodes, but none is launched: {why}"));
                 continue;
             }
@@ -129,7 +130,8 @@ impl Lowering<'_> {
     fn template_offerings(&mut self, pool: usize) -> Vec<usize> {
         let row = &self.frame.snapshot.pools[pool];
         let catalogue = &self.frame.snapshot.catalogues[row.catalogue.at()];
-        let contradicts = |set: ReqId| self.frame.snapshot.vocabulary.set_items(set).any(|(_, rq)| rq.is_empty());
+        let contradicts =
+            |set: ReqId| self.frame.snapshot.vocabulary.set_items(set).any(|(_, rq)| rq.is_empty());
         if contradicts(row.requirements) {
             return Vec::new();
         }
@@ -184,13 +186,7 @@ impl Lowering<'_> {
     }
 
     /// Which nodes a pool with too many would give up: those not launched, then the empty ones, then those with the fewest pods.
-    fn excess(
-        &self,
-        name: &str,
-        wanted: usize,
-        count: usize,
-        places: &[Place],
-    ) -> String {
+    fn excess(&self, name: &str, wanted: usize, count: usize, places: &[Place]) -> String {
         let mut on_node: BTreeMap<&str, usize> = BTreeMap::new();
         let bound = self.cluster.pods.iter().map(|(_, pod)| pod);
         for pod in bound.filter(|pod| pod.node != NONE && pod.standing == Standing::Bound) {

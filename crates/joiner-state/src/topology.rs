@@ -49,7 +49,8 @@ impl<'c> Lowering<'c> {
             Some(selector) if selector.is_empty() => return None,
             Some(selector) => {
                 let cluster = self.cluster;
-                let lived_in = cluster.specs.iter().zip(&cluster.usage).filter(|(_, usage)| usage.counted > 0);
+                let lived_in =
+                    cluster.specs.iter().zip(&cluster.usage).filter(|(_, usage)| usage.counted > 0);
                 let known = cluster.namespaces.keys().map(String::as_str);
                 let all: BTreeSet<&str> = lived_in.map(|(spec, _)| &*spec.namespace).chain(known).collect();
                 for name in all {
@@ -119,8 +120,9 @@ impl<'c> Lowering<'c> {
         for ask in asks.iter().flatten() {
             self.ask_about(*ask);
         }
-        let tolerations =
-            spread.honor_taints.then(|| self.frame.snapshot.vocabulary.toleration_list(pod.tolerations.clone()));
+        let tolerations = spread
+            .honor_taints
+            .then(|| self.frame.snapshot.vocabulary.toleration_list(pod.tolerations.clone()));
         let term = MatcherTerm { namespaces: Some(vec![self.namespace(&pod.namespace)]), selector };
         let key = self.topology_key(&spread.key);
         self.group(GroupSpec::Spread {

@@ -75,7 +75,12 @@ fn step() -> impl Strategy<Value = Step> {
         unreachable!("the weights add up")
     });
     let variant = prop_oneof![4 => any::<u32>().prop_map(Some), 1 => Just(None)];
-    (id, variant, 0u8..6, any::<bool>()).prop_map(|(id, variant, intent, look)| Step { id, variant, intent, look })
+    (id, variant, 0u8..6, any::<bool>()).prop_map(|(id, variant, intent, look)| Step {
+        id,
+        variant,
+        intent,
+        look,
+    })
 }
 
 /// Draws choices from a number.
@@ -111,7 +116,9 @@ fn made((kind, number): Id, variant: u32) -> Value {
                 "requirements": [], "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
                 "taints": if draw.is(4) { json!([{"key": "soft", "effect": "PreferNoSchedule"}]) } else { json!([]) },
             }}}, "status": {"nodes": draw.of(5)}}),
-        Kind::Namespace => json!({"metadata": {"name": one_of(&["shop", "bank"], number), "labels": {"tier": draw.one(&["x", "y"])}}}),
+        Kind::Namespace => {
+            json!({"metadata": {"name": one_of(&["shop", "bank"], number), "labels": {"tier": draw.one(&["x", "y"])}}})
+        }
         Kind::DaemonSet => json!({"metadata": {"name": "agent", "namespace": "shop"}, "spec": {
             "selector": {}, "template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": format!("{}m", 100 + draw.of(2) * 150)}}}]}}}}),
         Kind::Class => json!({"metadata": {"name": "disk"}, "provisioner": "csi.example.com",
@@ -171,25 +178,37 @@ fn pod(number: usize, draw: &mut Draw) -> Value {
     let selector = json!({"matchLabels": {"app": app}});
     let mut spec = json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": format!("{}m", 250 * (1 + draw.of(4)))}}}]});
     match draw.of(10) {
-        0 => spec["topologySpreadConstraints"] = json!([{"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]),
-        1 => spec["topologySpreadConstraints"] = json!([{"topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": {"part": "x"}}}]),
-        2 => spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-            {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}]}}),
-        3 => spec["affinity"] = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-            {"topologyKey": ZONE, "labelSelector": selector, "namespaceSelector": {"matchLabels": {"tier": "x"}}}]}}),
+        0 => {
+            spec["topologySpreadConstraints"] = json!([{"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}])
+        }
+        1 => {
+            spec["topologySpreadConstraints"] = json!([{"topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"part": "x"}}}])
+        }
+        2 => {
+            spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}]}})
+        }
+        3 => {
+            spec["affinity"] = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": ZONE, "labelSelector": selector, "namespaceSelector": {"matchLabels": {"tier": "x"}}}]}})
+        }
         4 => spec["nodeSelector"] = json!({"rack": "r1"}),
         5 => spec["nodeSelector"] = json!({"kubernetes.io/hostname": "node-1"}),
         6 => spec["tolerations"] = json!([{"key": "dedicated", "operator": "Exists"}]),
         7 => spec["containers"][0]["resources"]["requests"]["example.com/gpu"] = json!("1"),
-        8 => spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": format!("data-{}", draw.of(2))}}]),
+        8 => {
+            spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": format!("data-{}", draw.of(2))}}])
+        }
         _ => {}
     }
     if draw.is(2) {
         spec["nodeName"] = json!(format!("node-{}", draw.of(5)));
     }
     let owner = match draw.of(5) {
-        0 => json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": true}]),
+        0 => {
+            json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": true}])
+        }
         _ => json!([]),
     };
     json!({"metadata": {"name": format!("pod-{number}"), "namespace": "shop", "uid": format!("uid-{}", draw.of(2)),
@@ -279,7 +298,8 @@ fn group(snapshot: &Snapshot, spec: &GroupSpec) -> String {
 
 fn amounts(snapshot: &Snapshot, amounts: &[i64]) -> String {
     let names = &snapshot.vocabulary.names;
-    let parts = amounts.iter().enumerate().map(|(lane, amount)| format!("{} {amount}", names.lane_text(lane)));
+    let parts =
+        amounts.iter().enumerate().map(|(lane, amount)| format!("{} {amount}", names.lane_text(lane)));
     parts.collect::<Vec<_>>().join(", ")
 }
 
@@ -323,7 +343,13 @@ fn describe(snapshot: &Snapshot, fresh: &Snapshot) -> String {
             .iter()
             .map(|limit| (limit.lane.map(|lane| vocabulary.names.lane_text(lane)), limit.most, limit.used))
             .collect();
-        let _ = writeln!(out, "pool {} {} {} {limits:?}", pool.name, pool.weight, set(snapshot, pool.requirements, None));
+        let _ = writeln!(
+            out,
+            "pool {} {} {} {limits:?}",
+            pool.name,
+            pool.weight,
+            set(snapshot, pool.requirements, None)
+        );
     }
     for node in &snapshot.nodes {
         let mut pods: BTreeMap<String, u32> = BTreeMap::new();
@@ -331,7 +357,8 @@ fn describe(snapshot: &Snapshot, fresh: &Snapshot) -> String {
             let labels = snapshot.identities.get(identity.0).labels;
             *pods.entry(set(snapshot, labels, Some(&pod_keys))).or_default() += count;
         }
-        let mut groups: Vec<String> = node.anti_affinity.iter().map(|of| group(snapshot, snapshot.group(*of))).collect();
+        let mut groups: Vec<String> =
+            node.anti_affinity.iter().map(|of| group(snapshot, snapshot.group(*of))).collect();
         groups.sort();
         let volumes: Vec<&str> = node.volumes.iter().map(|(driver, _)| &**driver).collect();
         let _ = writeln!(
@@ -371,7 +398,8 @@ fn describe(snapshot: &Snapshot, fresh: &Snapshot) -> String {
             let _ = writeln!(out, "  volume {}", set(snapshot, *alternative, None));
         }
         for rung in &class.rungs {
-            let groups: Vec<String> = rung.groups.iter().map(|of| group(snapshot, snapshot.group(*of))).collect();
+            let groups: Vec<String> =
+                rung.groups.iter().map(|of| group(snapshot, snapshot.group(*of))).collect();
             let (ask, strict) = (set(snapshot, rung.ask, None), set(snapshot, rung.strict, None));
             let _ = writeln!(out, "  {ask} / {strict} {} {groups:?}", rung.spare_preferred);
         }
@@ -390,7 +418,12 @@ fn planned(snapshot: &Snapshot, packing: Packing) -> String {
         let _ = writeln!(out, "{} {types:?} {pods:?}", snapshot.pools[machine.pool.at()].name);
     }
     for (node, pods) in &plan.on_nodes {
-        let _ = writeln!(out, "{} {:?}", snapshot.nodes[node.at()].name, pods.iter().map(name).collect::<Vec<_>>());
+        let _ = writeln!(
+            out,
+            "{} {:?}",
+            snapshot.nodes[node.at()].name,
+            pods.iter().map(name).collect::<Vec<_>>()
+        );
     }
     for refused in &plan.refused {
         let reasons: Vec<&str> = refused.reasons.iter().map(|reason| reason.message.as_str()).collect();

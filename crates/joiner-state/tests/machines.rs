@@ -343,7 +343,10 @@ fn bound_pods_take_room_and_are_seen() {
     seen.sort();
     assert_eq!(seen, [(String::new(), 1), ("app In [lonely]".to_owned(), 1)]);
     assert_eq!(snapshot.bound_anti_affinity().count(), 1);
-    assert_eq!(snapshot.bound_anti_affinity().next().map(|(group, _)| group), class(snapshot, "default/new").anti_affinity.first().copied());
+    assert_eq!(
+        snapshot.bound_anti_affinity().next().map(|(group, _)| group),
+        class(snapshot, "default/new").anti_affinity.first().copied()
+    );
     assert_eq!(lowered.notes, ["a pod is bound to node `gone`, which is not known; it is not counted"]);
     let daemons: Vec<(&str, usize)> = snapshot.daemons.iter().map(|d| (&*d.name, d.asks.len())).collect();
     assert_eq!(daemons, [("kube-system/any", 2), ("kube-system/logs", 1)]);

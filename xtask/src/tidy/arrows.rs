@@ -20,7 +20,7 @@ const MAP: [(&str, &[&str]); 17] = [
     ("joiner-state", &["joiner-api", "joiner-core"]),
     ("joiner-manifest", &["joiner-api", "joiner-core"]),
     ("joiner-provider", &["joiner-api", "joiner-core"]),
-    ("joiner-provider-kwok", &["joiner-provider", "joiner-api"]),
+    ("joiner-provider-kwok", &["joiner-provider-aws", "joiner-provider", "joiner-api"]),
     ("joiner-provider-capi", &["joiner-provider", "joiner-api"]),
     ("joiner-provider-aws", &["joiner-provider", "joiner-api"]),
     ("joiner-provider-nodegroup", &["joiner-provider", "joiner-api"]),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::ResVec;
-use super::ids::{CatalogueIdx, GroupIdx, IdentityIdx, OfferingIdx, PoolIdx, ReqId, TaintsId, ValueId, VolumeIdx};
+use super::ids::{
+    CatalogueIdx, GroupIdx, IdentityIdx, OfferingIdx, PoolIdx, ReqId, TaintsId, ValueId, VolumeIdx,
+};
 use super::pod::Port;
 
 /// A node that is there, or a machine that was asked for and has not joined yet.
