@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use joiner_api::duration::Duration;
 use joiner_api::names::{DISRUPTED_TAINT, DO_NOT_DISRUPT_ANNOTATION};
+use joiner_api::owners;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -65,19 +66,19 @@ pub fn node_name(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
 }
 
-fn is_owned_by(pod: &Pod, api_version: &str, kind: &str) -> bool {
+fn is_of_stateful_set(pod: &Pod) -> bool {
     let owners = pod.metadata.owner_references.iter().flatten();
-    owners.into_iter().any(|owner| owner.api_version == api_version && owner.kind == kind)
+    owners.into_iter().any(|owner| owner.api_version == "apps/v1" && owner.kind == "StatefulSet")
 }
 
 /// Belongs to a DaemonSet.
 pub fn is_daemon(pod: &Pod) -> bool {
-    is_owned_by(pod, "apps/v1", "DaemonSet")
+    owners::is_daemon(pod.metadata.owner_references.as_deref())
 }
 
 /// Is the mirror of a static pod.
 pub fn is_mirror(pod: &Pod) -> bool {
-    is_owned_by(pod, "v1", "Node")
+    owners::is_mirror(pod.metadata.owner_references.as_deref())
 }
 
 /// Its priority class is one of the two of the system.
@@ -107,8 +108,7 @@ pub fn is_provisionable(pod: &Pod) -> bool {
 
 /// Will need another place when its node goes.
 pub fn is_reschedulable(pod: &Pod) -> bool {
-    let comes_back = is_active(pod)
-        || is_terminating(pod) && !is_terminal(pod) && is_owned_by(pod, "apps/v1", "StatefulSet");
+    let comes_back = is_active(pod) || is_terminating(pod) && !is_terminal(pod) && is_of_stateful_set(pod);
     comes_back && !is_daemon(pod) && !is_mirror(pod)
 }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use joiner_api::instance_type::InstanceType;
+use joiner_api::owners::{is_daemon, is_mirror};
 use joiner_api::{CostModel, NodeClaim, NodePool};
 use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, PodStatus, PodTemplateSpec,
@@ -236,7 +237,7 @@ impl Cluster {
             node: node_name.map_or(NONE, |node| self.node_name(node)),
             owner,
             controlled,
-            standing: standing(pod, spec, node_name.is_some(), owner_kind),
+            standing: standing(pod, spec, node_name.is_some()),
             intent: Intent::AsSeen,
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second()),
         };
@@ -713,20 +714,21 @@ impl Cluster {
     }
 }
 
-fn standing(pod: &Pod, spec: &PodSpec, bound: bool, owner_kind: &str) -> Standing {
+fn standing(pod: &Pod, spec: &PodSpec, bound: bool) -> Standing {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     if matches!(phase, Some("Succeeded" | "Failed")) {
         return Standing::Ignored;
     }
     let leaving = pod.metadata.deletion_timestamp.is_some();
-    match (bound, leaving, owner_kind) {
-        (true, false, "DaemonSet") => Standing::BoundDaemon,
-        (true, true, "DaemonSet") => Standing::LeavingDaemon,
-        (true, false, _) => Standing::Bound,
-        (true, true, _) => Standing::Leaving,
-        (false, true, _) | (false, _, "DaemonSet" | "Node") => Standing::Ignored,
-        (false, false, _) if has_gates(spec) => Standing::Ignored,
-        (false, false, _) => Standing::Pending,
+    let owners = pod.metadata.owner_references.as_deref();
+    match (bound, leaving, is_daemon(owners)) {
+        (true, false, true) => Standing::BoundDaemon,
+        (true, true, true) => Standing::LeavingDaemon,
+        (true, false, false) => Standing::Bound,
+        (true, true, false) => Standing::Leaving,
+        (false, true, _) | (false, _, true) => Standing::Ignored,
+        (false, false, false) if is_mirror(owners) || has_gates(spec) => Standing::Ignored,
+        (false, false, false) => Standing::Pending,
     }
 }
 

@@ -64,8 +64,9 @@ impl PodBuilder {
     }
 
     pub fn owner(self, kind: &str, name: &str) -> Self {
+        let version = if matches!(kind, "Node" | "ReplicationController") { "v1" } else { "apps/v1" };
         let owner =
-            json!([{ "apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "u", "controller": true }]);
+            json!([{ "apiVersion": version, "kind": kind, "name": name, "uid": "u", "controller": true }]);
         self.with("metadata.ownerReferences", owner)
     }
 

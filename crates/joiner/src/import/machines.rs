@@ -12,7 +12,8 @@ use joiner_api::names::{
 use joiner_provider_kwok::launch::PROVIDER_ID_PREFIX;
 use serde_json::{Value, json};
 
-use super::{controller, kind, remove, text};
+use super::{kind, remove, text};
+use crate::field::follows_nodes;
 
 /// What provider ids of nodes begin with that no provider looks after.
 const UNMANAGED: &str = "imported://";
@@ -181,8 +182,7 @@ fn settle_pods(objects: &mut Vec<Value>, nodes: &BTreeSet<String>, notes: &mut V
         if node.is_empty() || nodes.contains(node) {
             return true;
         }
-        let owner = controller(pod).map(kind).unwrap_or_default();
-        if matches!(owner, "DaemonSet" | "Node") {
+        if follows_nodes(pod) {
             return false;
         }
         homeless += 1;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use joiner_api::owners::{is_daemon, is_mirror};
 use joiner_core::model::{Effect, KeyId, Requirement, Taint, Toleration, TolerationOperator, taint};
 use joiner_manifest::Object;
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
@@ -201,10 +202,8 @@ fn pod_of(object: &Object) -> Option<Found<'_>> {
             if matches!(phase, Some("Succeeded" | "Failed")) {
                 return None;
             }
-            let owners = pod.metadata.owner_references.iter().flatten();
-            let is_daemon =
-                owners.into_iter().any(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
-            let standing = match (is_daemon, &spec.node_name) {
+            let owners = pod.metadata.owner_references.as_deref();
+            let standing = match (is_daemon(owners) || is_mirror(owners), &spec.node_name) {
                 (true, _) => Standing::Daemon,
                 (false, Some(node)) if !node.is_empty() => Standing::Bound,
                 _ => Standing::Pending,
