@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use joiner_api::duration::Duration;
 use joiner_api::names::{DISRUPTED_TAINT, DO_NOT_DISRUPT_ANNOTATION};
 use joiner_api::owners;
+use joiner_core::model::{Effect, Taint};
+use joiner_state::parts;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -115,14 +117,8 @@ pub fn is_reschedulable(pod: &Pod) -> bool {
 /// Does not mind the taint of a node that is going.
 pub fn tolerates_disruption(pod: &Pod) -> bool {
     let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_ref());
-    tolerations.into_iter().flatten().any(|toleration| {
-        let key = toleration.key.as_deref().unwrap_or_default();
-        let effect = toleration.effect.as_deref().unwrap_or_default();
-        let exists = toleration.operator.as_deref() == Some("Exists");
-        let value_matches = exists || toleration.value.as_deref().unwrap_or_default().is_empty();
-        (key == DISRUPTED_TAINT && value_matches || key.is_empty() && exists)
-            && (effect.is_empty() || effect == "NoSchedule")
-    })
+    let taint = Taint { key: DISRUPTED_TAINT.into(), value: "".into(), effect: Effect::NoSchedule };
+    tolerations.into_iter().flatten().any(|toleration| parts::toleration(toleration).tolerates(&taint))
 }
 
 /// How long a pod is protected by its annotation.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use joiner_api::owners::{is_daemon, is_mirror};
-use joiner_core::model::{Effect, KeyId, Requirement, Taint, Toleration, TolerationOperator, taint};
+use joiner_core::model::{KeyId, Requirement, Taint, Toleration, taint};
 use joiner_manifest::Object;
+use joiner_state::parts;
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -284,17 +285,5 @@ fn asks(spec: &PodSpec, path: &str, shelf: &mut Shelf) -> Vec<Vec<Clause>> {
 
 fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
     let list = spec.tolerations.iter().flatten();
-    list.map(|toleration| Toleration {
-        key: toleration.key.as_deref().unwrap_or_default().into(),
-        operator: match toleration.operator.as_deref() {
-            None | Some("" | "Equal") => TolerationOperator::Equal,
-            Some("Exists") => TolerationOperator::Exists,
-            Some("Lt") => TolerationOperator::Lt,
-            Some("Gt") => TolerationOperator::Gt,
-            Some(_) => TolerationOperator::Unknown,
-        },
-        value: toleration.value.as_deref().unwrap_or_default().into(),
-        effect: toleration.effect.as_deref().and_then(Effect::parse),
-    })
-    .collect()
+    list.map(parts::toleration).collect()
 }
