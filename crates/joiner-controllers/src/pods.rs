@@ -10,6 +10,7 @@ use joiner_core::model::{Effect, Taint};
 use joiner_state::parts;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::{Selector, SelectorExt};
 
 /// Priority classes whose pods leave last.
 const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
@@ -180,24 +181,11 @@ pub fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
     is_active(pod) && !tolerates_disruption(pod) && !is_mirror(pod) && !is_protected(pod, now)
 }
 
-/// Whether a label selector means a pod. An empty one means all.
+/// Whether a label selector means a pod. An empty one means all, one with an operator nobody knows means none.
 pub fn selects(selector: &LabelSelector, pod: &Pod) -> bool {
-    let empty = BTreeMap::new();
-    let labels = pod.metadata.labels.as_ref().unwrap_or(&empty);
-    let exact = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
-    exact
-        && selector.match_expressions.iter().flatten().all(|expression| {
-            let label = labels.get(&expression.key);
-            let named =
-                || label.is_some_and(|label| expression.values.iter().flatten().any(|value| value == label));
-            match expression.operator.as_str() {
-                "In" => named(),
-                "NotIn" => !named(),
-                "Exists" => label.is_some(),
-                "DoesNotExist" => label.is_none(),
-                _ => false,
-            }
-        })
+    let none = BTreeMap::new();
+    let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
+    Selector::try_from(selector.clone()).is_ok_and(|selector| selector.matches(labels))
 }
 
 #[cfg(test)]
