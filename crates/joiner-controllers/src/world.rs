@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use joiner_api::{NodeClaim, NodeOverlay, NodePool};
+use joiner_state::pairing::{ClaimKey, NodeKey, is_machine_of};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -208,6 +209,8 @@ macro_rules! kinds {
             nodes_of: BTreeMap<String, BTreeSet<String>>,
             /// Claims by provider id.
             claims_of: BTreeMap<String, BTreeSet<String>>,
+            /// Claims by the node they name.
+            claims_naming: BTreeMap<String, BTreeSet<String>>,
             /// Claims by the pods they were made for.
             planned_for: BTreeMap<String, BTreeSet<String>>,
             /// Nodes that go, or whose claim does.
@@ -269,6 +272,9 @@ impl World {
             |claim: &Arc<NodeClaim>| claim.status.as_ref()?.provider_id.clone().filter(|id| !id.is_empty());
         let (old, new) = (change.old.as_ref().and_then(id), change.new.as_ref().and_then(id));
         reindex(&mut self.claims_of, old, new, &change.key);
+        let named = |claim: &Arc<NodeClaim>| claim.status.as_ref()?.node_name.clone();
+        let (old, new) = (change.old.as_ref().and_then(named), change.new.as_ref().and_then(named));
+        reindex(&mut self.claims_naming, old, new, &change.key);
         for claim in change.old.iter().chain(&change.new) {
             let nodes: Vec<String> = self.nodes_of(claim).into_iter().map(|node| node.name_any()).collect();
             nodes.iter().for_each(|node| self.follow_going(node));
@@ -318,16 +324,22 @@ impl World {
 
     /// Nodes of a claim.
     pub fn nodes_of(&self, claim: &NodeClaim) -> Vec<&Arc<Node>> {
-        let id = claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
-        let names = id.and_then(|id| self.nodes_of.get(id));
-        names.into_iter().flatten().filter_map(|name| self.nodes.get(name)).collect()
+        let key = claim_key(claim);
+        let mut names: BTreeSet<&str> = key.node_name.into_iter().collect();
+        let same = key.provider_id.and_then(|id| self.nodes_of.get(id));
+        names.extend(same.into_iter().flatten().map(String::as_str));
+        let nodes = names.into_iter().filter_map(|name| self.nodes.get(name));
+        nodes.filter(|node| is_machine_of(key, node_key(node))).collect()
     }
 
     /// Claims of a node.
     pub fn claims_of(&self, node: &Node) -> Vec<&Arc<NodeClaim>> {
-        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
-        let names = id.and_then(|id| self.claims_of.get(id));
-        names.into_iter().flatten().filter_map(|name| self.claims.get(name)).collect()
+        let key = node_key(node);
+        let same = key.provider_id.and_then(|id| self.claims_of.get(id));
+        let naming = self.claims_naming.get(key.name);
+        let names: BTreeSet<&String> = same.into_iter().chain(naming).flatten().collect();
+        let claims = names.into_iter().filter_map(|name| self.claims.get(name));
+        claims.filter(|claim| is_machine_of(claim_key(claim), key)).collect()
     }
 
     /// The one claim of a node.
@@ -336,6 +348,22 @@ impl World {
             [claim] => Some(claim),
             _ => None,
         }
+    }
+}
+
+fn claim_key(claim: &NodeClaim) -> ClaimKey<'_> {
+    let status = claim.status.as_ref();
+    ClaimKey {
+        name: claim.metadata.name.as_deref().unwrap_or_default(),
+        provider_id: status.and_then(|status| status.provider_id.as_deref()),
+        node_name: status.and_then(|status| status.node_name.as_deref()),
+    }
+}
+
+fn node_key(node: &Node) -> NodeKey<'_> {
+    NodeKey {
+        name: node.metadata.name.as_deref().unwrap_or_default(),
+        provider_id: node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()),
     }
 }
 

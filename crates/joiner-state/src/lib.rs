@@ -47,6 +47,7 @@ mod machines;
 mod node_digest;
 mod nodes;
 mod overlays;
+pub mod pairing;
 pub mod parts;
 mod pod_table;
 mod pods;

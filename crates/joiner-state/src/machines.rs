@@ -1,7 +1,7 @@
 //! Nodes and the claims they came from, and which belongs to which.
 //!
-//! The rule, once for everybody: a claim's node is the one its status names, else the one with its provider id, else the one of its own name. Of
-//! several claims that mean one node the last by name has it.
+//! By the rule of [`pairing`](crate::pairing), with indexes: the results of [`pair`](crate::pairing::pair), one by one. A claim that names no
+//! node names the one of its own name: in files written by hand a claim without status is often called so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::changes::Changes;
 use crate::node_digest::{ClaimDigest, NodeDigest};
+use crate::pairing::{ClaimKey, NodeKey, is_machine_of};
 use crate::problem::Problem;
 
 /// Nodes and claims by name, and by what brings them together.
@@ -55,7 +56,12 @@ impl Index {
 
 impl Machines {
     /// Takes a node in; true if there was one of that name.
-    pub(crate) fn add_node(&mut self, name: &str, node: &Node, changes: &mut Changes) -> Result<bool, Problem> {
+    pub(crate) fn add_node(
+        &mut self,
+        name: &str,
+        node: &Node,
+        changes: &mut Changes,
+    ) -> Result<bool, Problem> {
         let digest = NodeDigest::new(node).map_err(|finding| finding.on("Node", name, ""))?;
         let before = self.nodes.get(name);
         let replaces = before.is_some();
@@ -86,6 +92,8 @@ impl Machines {
         claims.extend(ids.into_iter().flatten().flat_map(|id| self.claims_by_id.of(id)).cloned());
         claims.extend(self.claims.contains_key(name).then(|| name.to_owned()));
         changes.nodes.extend(ids.into_iter().flatten().flat_map(|id| self.nodes_by_id.of(id)).cloned());
+        // A claim may have stood for the node of its own name.
+        changes.nodes.extend(claims.iter().cloned());
         for claim in &claims {
             if let Some(claim) = self.claims.get(claim) {
                 self.touch_nodes_of(claim, changes);
@@ -150,10 +158,15 @@ impl Machines {
 
     /// The node of a claim.
     pub(crate) fn node_of(&self, name: &str, claim: &ClaimDigest) -> Option<&str> {
-        let named = claim.node_name.as_deref().and_then(|node| self.nodes.get_key_value(node));
-        let by_id = || self.nodes_by_id.of(claim.provider_id.as_deref()?).next_back();
-        let own = || self.nodes.get_key_value(name).map(|(name, _)| name);
-        named.map(|(name, _)| name).or_else(by_id).or_else(own).map(String::as_str)
+        let (provider_id, node_name) =
+            (claim.provider_id.as_deref(), claim.node_name.as_deref().or(Some(name)));
+        let key = ClaimKey { name, provider_id, node_name };
+        let named = node_name.and_then(|node| self.nodes.get_key_value(node)).filter(|(name, node)| {
+            is_machine_of(key, NodeKey { name, provider_id: node.provider_id.as_deref() })
+        });
+        let has_id = named.is_some_and(|(_, node)| node.provider_id.is_some());
+        let by_id = provider_id.and_then(|id| self.nodes_by_id.of(id).next()).filter(|_| !has_id);
+        by_id.or(named.map(|(name, _)| name)).map(String::as_str)
     }
 
     /// The claim of a node.
@@ -163,6 +176,10 @@ impl Machines {
         let all = self.claims_by_node.of(name).chain(by_id).chain(own);
         let meant = all.filter_map(|claim| self.claims.get_key_value(claim));
         let meant = meant.filter(|(claim, digest)| self.node_of(claim, digest) == Some(name));
-        meant.max_by_key(|(claim, _)| *claim).map(|(claim, digest)| (claim.as_str(), digest))
+        let first = meant.min_by_key(|(claim, digest)| {
+            let has_id = digest.provider_id.is_some() && digest.provider_id == node.provider_id;
+            (!has_id, *claim)
+        });
+        first.map(|(claim, digest)| (claim.as_str(), digest))
     }
 }
