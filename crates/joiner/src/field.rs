@@ -30,6 +30,15 @@ pub fn follows_nodes(pod: &Value) -> bool {
     })
 }
 
+/// Whether a text has the shape of a uid: 36 letters, of which four are dashes in their places and the others hexadecimal.
+pub fn is_uid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +53,18 @@ mod tests {
         }
         assert_eq!((text(&object, "/a/b"), text(&object, "/a"), text(&object, "/none")), ("text", "", ""));
     }
+    #[test]
+    fn uids_have_one_shape() {
+        assert!(
+            is_uid("0b0e5b5e-9c3e-4a56-8f0c-0d6a1d0d1f11") && is_uid("0B0E5B5E-9C3E-4A56-8F0C-0D6A1D0D1F11")
+        );
+        for wrong in
+            ["", "0b0e5b5e", "0b0e5b5e9c3e-4a56-8f0c-0d6a1d0d1f11-", "xb0e5b5e-9c3e-4a56-8f0c-0d6a1d0d1f11"]
+        {
+            assert!(!is_uid(wrong), "{wrong}");
+        }
+    }
+
     #[test]
     fn daemons_and_mirrors_follow_their_node() {
         let owned = |version: &str, kind: &str| {
