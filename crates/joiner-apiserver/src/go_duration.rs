@@ -1,4 +1,6 @@
 //! Durations as Go writes them: `1h30m`.
+//!
+//! Not read by `joiner_api::duration`: its errors speak to authors of manifests, and a server has to answer in the words of Go's library.
 
 use serde_json::json;
 

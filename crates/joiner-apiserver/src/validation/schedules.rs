@@ -1,4 +1,7 @@
 //! Rules of schedules of cron jobs, and of the time zones they are meant in.
+//!
+//! Not read by `joiner_api::schedule`: the first fault counts, in the order and the words of the library that Kubernetes uses, and nothing is kept
+//! of a schedule that is right.
 
 use serde_json::{Value, json};
 
