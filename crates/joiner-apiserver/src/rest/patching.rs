@@ -59,7 +59,8 @@ impl From<PatchError> for Failure {
 /// The patch as a value.
 pub(crate) fn patch_value(call: &Call<'_>) -> Result<Value, Failure> {
     let text = String::from_utf8_lossy(&call.incoming.body);
-    serde_json::from_str(&text)
+    crate::fields::parse_value(&text)
+        .map(|(patch, _)| patch)
         .map_err(|_| Failure::bad_request(format!("error decoding patch: {}", go_json::complaint(&text))))
 }
 
