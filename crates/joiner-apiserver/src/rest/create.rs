@@ -35,7 +35,7 @@ pub(crate) fn create_new(
 ) -> Result<Stored, Failure> {
     if resource.is("", "services") {
         // What one is given nobody else may be given before it is written.
-        let mut session = core.store.open();
+        let mut session = core.open_to_change()?;
         let stored = create_object(core, &mut session, resource, namespace, object, options, true)?;
         core.settle(&mut session);
         return Ok(stored);
@@ -47,7 +47,7 @@ pub(crate) fn create_new(
     let around = Around::look(&core.store.open(), resource, &new.object);
     new.admit(&around)?;
     let new = new.finish()?;
-    let mut session = core.store.open();
+    let mut session = core.open_to_change()?;
     // The namespace may have begun to end meanwhile.
     admission::namespace_of_new(&session, resource, namespace, new.draft.value())?;
     let stored = new.put(core, &mut session, options)?;

@@ -132,7 +132,7 @@ pub(crate) fn patch_object(
         return apply(target, &patch, options);
     }
     let Target { core, resource, subresource, .. } = *target;
-    let mut session = core.store.open();
+    let mut session = core.open_to_change()?;
     let old = target.stored(&session)?;
     let shown = render::to_patch(resource, &old);
     let mut new = patched(language, resource, shown, &patch)?;
@@ -241,7 +241,7 @@ fn apply(
     options: &WriteOptions,
 ) -> Result<(u16, Stored, Vec<String>), Failure> {
     let Target { core, resource, namespace, name, subresource } = *target;
-    let mut session = core.store.open();
+    let mut session = core.open_to_change()?;
     let old = session.get(&resource.stored_as, namespace, name);
     if old.is_none() && !subresource.is_empty() {
         return Err(Failure::not_found(resource, name));

@@ -77,7 +77,7 @@ pub(crate) fn prepare(core: &Core, resource: &Arc<Resource>, object: Value) -> R
 
 /// Puts objects into the store, in this order. The first that cannot be put ends it.
 pub(crate) fn put(core: &Core, objects: Vec<Restored>) -> Result<(), (String, Failure)> {
-    let mut session = core.store.open();
+    let mut session = core.open_to_change().map_err(|failure| ("the objects".to_owned(), failure))?;
     for object in objects {
         let told = object.told();
         let Restored { resource, namespace, name, draft } = object;

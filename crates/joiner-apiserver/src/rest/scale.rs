@@ -14,7 +14,7 @@ use crate::store::Session;
 
 /// `GET`, `PUT` and `PATCH` of a scale.
 pub(crate) fn answer(call: &Call<'_>, verb: &str) -> Result<Answer, Failure> {
-    let mut session = call.core.store.open();
+    let mut session = if verb == "get" { call.core.store.open() } else { call.core.open_to_change()? };
     let old = call.stored(&session)?;
     let resource = &call.resource;
     let scale = scale_of(resource, &old);

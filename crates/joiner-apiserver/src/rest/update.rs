@@ -36,7 +36,7 @@ pub(crate) fn replace(
         return Err(Failure::bad_request("name must be provided"));
     }
     check_place(target, &mut object)?;
-    let mut session = core.store.open();
+    let mut session = core.open_to_change()?;
     let old = session.get(&resource.stored_as, namespace, name);
     let (code, stored) = match old {
         None if resource.created_by_update() && subresource.is_empty() => {
