@@ -46,7 +46,7 @@ pub(crate) fn create_new(
     new.track(options);
     let around = Around::look(&core.store.open(), resource, &new.object);
     new.admit(&around)?;
-    let new = new.finish()?;
+    let new = new.finish(&around)?;
     let mut session = core.open_to_change()?;
     // The namespace may have begun to end meanwhile.
     admission::namespace_of_new(&session, resource, namespace, new.draft.value())?;
@@ -72,11 +72,12 @@ pub(crate) fn create_object(
     if tracked {
         new.track(options);
     }
-    new.admit(&Around::look(session, resource, &new.object))?;
+    let around = Around::look(session, resource, &new.object);
+    new.admit(&around)?;
     if resource.is("", "services") {
         new.given = Some(services::on_create(core, session, resource, &new.object)?);
     }
-    new.finish()?.put(core, session, options)
+    new.finish(&around)?.put(core, session, options)
 }
 
 /// An object on its way into the store.
@@ -149,7 +150,7 @@ impl<'a> New<'a> {
     }
 
     /// It is checked and written.
-    fn finish(self) -> Result<Finished<'a>, Failure> {
+    fn finish(self, around: &Around) -> Result<Finished<'a>, Failure> {
         let Self { resource, namespace, mut object, record, given, .. } = self;
         if let Some(given) = given {
             given.put_into(&mut object);
@@ -159,6 +160,7 @@ impl<'a> New<'a> {
         if !causes.is_empty() {
             return Err(Failure::invalid(&resource.group, &resource.kind, &name, &causes));
         }
+        admission::check_new(around, resource, &object)?;
         let draft = Draft::with_record(&resource.stored_as, object, record);
         Ok(Finished { resource, namespace, name, draft })
     }
@@ -175,6 +177,7 @@ struct Finished<'a> {
 impl Finished<'_> {
     fn put(self, core: &Core, session: &mut Session<'_>, options: &WriteOptions) -> Result<Stored, Failure> {
         let Self { resource, namespace, name, draft } = self;
+        admission::quotas::check(session, resource, namespace, draft.value())?;
         if session.get(&resource.stored_as, namespace, &name).is_some() {
             return Err(Failure::already_exists(resource, &name));
         }
