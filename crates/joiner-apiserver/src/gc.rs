@@ -213,7 +213,11 @@ fn rewrite(core: &Core, session: &mut Session<'_>, place: &Location, old: &Value
 }
 
 fn remove(core: &Core, session: &mut Session<'_>, place: &Location, object: &Stored) {
-    let Some(resource) = resource_of(core, place) else { return };
+    let Some(resource) = resource_of(core, place) else {
+        // Nobody serves it, so nobody can hold it: earlier versions kept events of the two groups apart.
+        session.remove(&place.resource, meta_text(object, "namespace"), meta_text(object, "name"));
+        return;
+    };
     let options =
         DeleteOptions { propagation: Some(crate::rest::Propagation::Background), ..DeleteOptions::default() };
     let _ = delete_object(core, session, &resource, object, &options);

@@ -86,9 +86,6 @@ fn cleaned(resource: &Resource, object: Value) -> Value {
     let mut object = typed::clean(resource, object);
     object["apiVersion"] = resource.api_version().into();
     object["kind"] = resource.kind.clone().into();
-    if resource.is("events.k8s.io", "events") {
-        object = super::events::to_involved(object);
-    }
     object
 }
 

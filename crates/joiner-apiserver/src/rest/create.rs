@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::metadata::{meta_mut, meta_text, set_meta};
 use super::options::WriteOptions;
 use super::status::{Cause, Failure};
-use super::{Answer, Call, Core, body, definitions, render, typed};
+use super::{Answer, Call, Core, body, definitions, events, render, typed};
 use crate::admission::Around;
 use crate::admission::services::{self, Given};
 use crate::resources::Resource;
@@ -155,10 +155,13 @@ impl<'a> New<'a> {
         if let Some(given) = given {
             given.put_into(&mut object);
         }
+        if events::is_other_face(resource) {
+            object = events::to_kept(object);
+        }
         let name = meta_text(&object, "name").to_owned();
         let causes = validation::on_create(resource, &object);
         if !causes.is_empty() {
-            return Err(Failure::invalid(&resource.group, &resource.kind, &name, &causes));
+            return Err(Failure::invalid(events::judged_group(resource), &resource.kind, &name, &causes));
         }
         admission::check_new(around, resource, &object)?;
         let draft = Draft::with_record(&resource.stored_as, object, record);
