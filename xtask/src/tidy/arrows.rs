@@ -12,7 +12,7 @@ use super::Finding;
 
 /// A crate and those of ours it may use. `joiner-oracle` judges the others and `joiner-testbed`
 /// runs a real control plane beside them: only tests and chores use the two.
-const MAP: [(&str, &[&str]); 17] = [
+const MAP: [(&str, &[&str]); 18] = [
     ("joiner-api", &[]),
     ("joiner-core", &[]),
     ("joiner-oracle", &[]),
@@ -25,7 +25,8 @@ const MAP: [(&str, &[&str]); 17] = [
     ("joiner-provider-aws", &["joiner-provider", "joiner-api"]),
     ("joiner-provider-nodegroup", &["joiner-provider", "joiner-api"]),
     ("joiner-controllers", &["joiner-state", "joiner-provider", "joiner-core", "joiner-api"]),
-    ("joiner-apiserver", &["joiner-api"]),
+    ("joiner-cel", &[]),
+    ("joiner-apiserver", &["joiner-cel", "joiner-api"]),
     ("joiner-sim", &["*"]),
     ("joiner-web", &["joiner-state", "joiner-core"]),
     ("joiner", &["*"]),

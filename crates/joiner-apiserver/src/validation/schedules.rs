@@ -6,7 +6,6 @@
 use serde_json::{Value, json};
 
 use super::place::text;
-use crate::go_duration;
 use crate::rest::Cause;
 
 const SCHEDULE: &str = "spec.schedule";
@@ -209,7 +208,7 @@ fn descriptor(given: &str) -> Result<(), String> {
         return Ok(());
     }
     match given.strip_prefix("@every ") {
-        Some(duration) => go_duration::nanoseconds(duration)
+        Some(duration) => joiner_cel::go_duration_nanoseconds(duration)
             .map(|_| ())
             .map_err(|complaint| format!("failed to parse duration {given}: time: {complaint}")),
         None => Err(format!("unrecognized descriptor: {given}")),

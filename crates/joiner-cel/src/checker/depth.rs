@@ -25,7 +25,7 @@ pub(super) const TREE_TOO_DEEP: &str = "max recursion depth exceeded";
 
 /// What a rule needs to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::crd) enum Room {
+pub(crate) enum Room {
     /// The stack of any thread.
     Usual,
     /// A stack of its own.
@@ -40,7 +40,7 @@ pub(super) fn is_too_deep(root: &IdedExpr) -> bool {
 }
 
 /// How much room the library needs to run a rule; nothing if it would go too deep.
-pub(in crate::crd) fn room_to_run(root: &IdedExpr) -> Option<Room> {
+pub(crate) fn room_to_run(root: &IdedExpr) -> Option<Room> {
     match depth(root) {
         0..DEEP_RUN => Some(Room::Usual),
         DEEP_RUN..=DEEPEST_RUN => Some(Room::Deep),

@@ -37,7 +37,7 @@ pub(crate) fn signatures(name: &str) -> Option<&'static [Signature]> {
 
 /// The names of all functions.
 #[cfg(test)]
-pub(in crate::crd) fn names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().flat_map(|(names, _)| names.split_whitespace())
 }
 

@@ -20,37 +20,37 @@ impl Cause {
     }
 
     /// The field is missing.
-    pub(super) fn required(field: &str, detail: &str) -> Cause {
+    pub fn required(field: &str, detail: &str) -> Cause {
         Cause::new("FieldValueRequired", field, with_detail("Required value", detail))
     }
 
     /// The value is wrong, and shown.
-    pub(super) fn invalid(field: &str, value: &Value, detail: &str) -> Cause {
+    pub fn invalid(field: &str, value: &Value, detail: &str) -> Cause {
         Cause::new("FieldValueInvalid", field, with_detail(&format!("Invalid value: {value}"), detail))
     }
 
     /// The value is wrong, and shown in a form of its own.
-    pub(super) fn invalid_shown(field: &str, shown: &str, detail: &str) -> Cause {
+    pub fn invalid_shown(field: &str, shown: &str, detail: &str) -> Cause {
         Cause::new("FieldValueInvalid", field, with_detail(&format!("Invalid value: {shown}"), detail))
     }
 
     /// The value is wrong, and too large to be shown.
-    pub(super) fn invalid_omitted(field: &str, detail: &str) -> Cause {
+    pub fn invalid_omitted(field: &str, detail: &str) -> Cause {
         Cause::new("FieldValueInvalid", field, with_detail("Invalid value", detail))
     }
 
     /// The value is of the wrong type.
-    pub(super) fn type_invalid(field: &str, value: &Value, detail: &str) -> Cause {
+    pub fn type_invalid(field: &str, value: &Value, detail: &str) -> Cause {
         Cause::new("FieldValueTypeInvalid", field, with_detail(&format!("Invalid value: {value}"), detail))
     }
 
     /// The value may not be there.
-    pub(super) fn forbidden(field: &str, detail: &str) -> Cause {
+    pub fn forbidden(field: &str, detail: &str) -> Cause {
         Cause::new("FieldValueForbidden", field, with_detail("Forbidden", detail))
     }
 
     /// The value is there already.
-    pub(super) fn duplicate(field: &str, value: Option<&Value>) -> Cause {
+    pub fn duplicate(field: &str, value: Option<&Value>) -> Cause {
         let message = match value {
             Some(value) => format!("Duplicate value: {value}"),
             None => "Duplicate value".to_owned(),
@@ -59,7 +59,7 @@ impl Cause {
     }
 
     /// The value is none of the allowed ones.
-    pub(super) fn not_supported(field: &str, value: &Value, supported: &[Value]) -> Cause {
+    pub fn not_supported(field: &str, value: &Value, supported: &[Value]) -> Cause {
         let supported: Vec<String> = supported
             .iter()
             .map(|value| match value {
@@ -72,19 +72,19 @@ impl Cause {
     }
 
     /// The text is too long.
-    pub(super) fn too_long(field: &str, max: u64) -> Cause {
+    pub fn too_long(field: &str, max: u64) -> Cause {
         let bytes = if max == 1 { "byte" } else { "bytes" };
         Cause::new("FieldValueTooLong", field, format!("Too long: may not be more than {max} {bytes}"))
     }
 
     /// There are too many elements or keys.
-    pub(super) fn too_many(field: &str, actual: usize, max: u64) -> Cause {
+    pub fn too_many(field: &str, actual: usize, max: u64) -> Cause {
         let items = if max == 1 { "item" } else { "items" };
         Cause::new("FieldValueTooMany", field, format!("Too many: {actual}: must have at most {max} {items}"))
     }
 
     /// Whether CEL rules are not tried on an object with this fault.
-    pub(super) fn blocks_rules(&self) -> bool {
+    pub fn blocks_rules(&self) -> bool {
         let blocking = [
             "FieldValueNotSupported",
             "FieldValueRequired",
@@ -94,6 +94,11 @@ impl Cause {
         ];
         blocking.contains(&self.reason.as_str())
     }
+}
+
+/// Joins a path and a field name.
+pub fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 fn with_detail(message: &str, detail: &str) -> String {

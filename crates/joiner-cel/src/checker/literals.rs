@@ -13,7 +13,7 @@ use super::faults::Fault;
 use super::format;
 use super::parser::Tree;
 use super::types::Type;
-use crate::crd::formats;
+use crate::formats;
 use crate::go_duration;
 
 /// The faults of all literals.

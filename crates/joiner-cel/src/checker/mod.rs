@@ -1,11 +1,10 @@
 //! Rules judged before they run: is every part of the right type?
 //!
 //! A rule is read into a tree whose parts know where they stand ([`parser`], [`primary`], [`macros`]); a walk finds the type of each part
-//! ([`checker`]) from the schema ([`schema`]) and from the functions that rules can call ([`library`]); then literals are looked
+//! ([`part_types`]) from the schema ([`schema`]) and from the functions that rules can call ([`library`]); then literals are looked
 //! at that no object can make right ([`literals`]). Faults, their places and their words are those of Kubernetes. What cannot be
 //! judged here is taken: a rule that Kubernetes takes must never be refused.
 
-mod checker;
 mod depth;
 mod faults;
 mod format;
@@ -14,6 +13,7 @@ mod library;
 mod literals;
 mod macros;
 mod parser;
+mod part_types;
 mod primary;
 mod schema;
 mod types;
@@ -65,7 +65,7 @@ pub(super) fn check<'a>(text: &str, own: &Type<'a>, old: &Type<'a>) -> Result<Ch
         Err(Unread::Unknown) => return unread(text),
     };
     let names = vec![("self".to_owned(), own.clone()), ("oldSelf".to_owned(), old.clone())];
-    let mut walked = checker::walk(&tree, names);
+    let mut walked = part_types::walk(&tree, names);
     if walked.unsure {
         return Ok(Checked { tree: Some(tree), gives: None, names_old: walked.names_old, impossible: None });
     }

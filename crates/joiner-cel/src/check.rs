@@ -5,9 +5,9 @@
 use serde_json::Value;
 
 use super::Cause;
-use super::rule_checker::{self, Type};
-use super::rule_cost;
-use super::rule_types as types;
+use super::checker::{self, Type};
+use super::cost;
+use super::schema_types as types;
 
 /// What one rule, and all rules of a schema, may cost.
 const COST_OF_RULE: u64 = 10_000_000;
@@ -16,7 +16,7 @@ const COST_OF_ALL: u64 = 100_000_000;
 const RULES: &str = "x-kubernetes-validations";
 
 /// Judges the rules of a schema; `path` is where it stands in the definition.
-pub(super) fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
+pub fn check(schema: &Value, path: &str, causes: &mut Vec<Cause>) {
     let mut judge = Judge { costs: Vec::new(), causes };
     judge.visit(schema, path, &Place { root: true, occurrences: Some(1), uncorrelated: None });
     let mut costs = judge.costs;
@@ -78,9 +78,9 @@ impl Judge<'_> {
         let whole = place.root || types::is_embedded(schema);
         let text = rule.get("rule").and_then(Value::as_str).unwrap_or_default();
         let optional = rule.get("optionalOldSelf").and_then(Value::as_bool);
-        let own = rule_checker::type_of(&types::name_of(schema), schema, whole).unwrap_or(Type::Dyn);
+        let own = checker::type_of(&types::name_of(schema), schema, whole).unwrap_or(Type::Dyn);
         let old = if optional == Some(true) { Type::optional(own.clone()) } else { own.clone() };
-        let names_old = match rule_checker::check(text, &own, &old) {
+        let names_old = match checker::check(text, &own, &old) {
             Ok(checked) => {
                 if checked.gives.as_ref().is_some_and(|gives| *gives != Type::Bool) {
                     let detail = "cel expression must evaluate to a bool";
@@ -92,7 +92,7 @@ impl Judge<'_> {
                     checked.names_old
                 } else {
                     if let Some(tree) = &checked.tree {
-                        let once = rule_cost::most(&tree.root, schema, whole, optional == Some(true));
+                        let once = cost::most(&tree.root, schema, whole, optional == Some(true));
                         let times = place.occurrences.unwrap_or_else(|| types::most_in_a_request(schema));
                         self.cost("estimated rule cost", at.clone(), once.saturating_mul(times));
                     }
@@ -139,7 +139,7 @@ impl Judge<'_> {
             return;
         }
         let at = format!("{path}.messageExpression");
-        let detail = match rule_checker::check(text, own, old) {
+        let detail = match checker::check(text, own, old) {
             Err(faults) => format!("messageExpression compilation failed: {faults}"),
             Ok(checked) if checked.gives.as_ref().is_some_and(|gives| *gives != Type::Text) => {
                 "messageExpression must evaluate to a string".to_owned()
@@ -150,7 +150,7 @@ impl Judge<'_> {
                 } else {
                     if let Some(tree) = &checked.tree {
                         let optional = matches!(old, Type::Optional(_));
-                        let cost = rule_cost::most(&tree.root, schema, whole, optional);
+                        let cost = cost::most(&tree.root, schema, whole, optional);
                         self.cost("estimated messageExpression cost", at, cost);
                     }
                     return;

@@ -7,7 +7,7 @@ use crate::go_duration;
 const SECOND: i64 = 1_000_000_000;
 
 /// Whether text has a format.
-pub(super) fn matches(format: &str, text: &str) -> bool {
+pub fn matches(format: &str, text: &str) -> bool {
     match format {
         "date" => is_date(text),
         "date-time" | "datetime" => is_date_time(text),

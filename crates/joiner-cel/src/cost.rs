@@ -5,7 +5,7 @@
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 use serde_json::Value;
 
-use super::rule_types::{self as types, Type};
+use super::schema_types::{self as types, Type};
 
 /// What one evaluation of an expression costs at most; `optional`: the old value may be missing.
 pub(super) fn most(expression: &IdedExpr, schema: &Value, whole: bool, optional: bool) -> u64 {

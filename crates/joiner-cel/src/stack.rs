@@ -7,7 +7,7 @@ use std::thread::{Builder, scope};
 const ROOM: usize = 256 << 20;
 
 /// Does something on a stack of its own. What is not used of it takes no memory.
-pub(super) fn with_room<T: Send>(work: impl Fn() -> T + Sync) -> T {
+pub fn with_room<T: Send>(work: impl Fn() -> T + Sync) -> T {
     let done = scope(|threads| match Builder::new().stack_size(ROOM).spawn_scoped(threads, &work) {
         Ok(thread) => Some(thread.join().unwrap_or_else(|panic| resume_unwind(panic))),
         Err(_) => None,

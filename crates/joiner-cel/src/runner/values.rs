@@ -9,25 +9,27 @@ use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Value as Cel, functions};
 use serde_json::{Number, Value};
 
-use crate::crd::formats;
-use crate::crd::rule_types::names_in_rules;
-use crate::crd::schema::Node;
+use crate::formats;
+use crate::place::Place;
+use crate::schema_types::names_in_rules;
 
 /// A value of a place in a schema.
-pub(super) fn typed(node: &Node, value: &Value) -> Cel {
+pub(super) fn typed<P: Place>(place: &P, value: &Value) -> Cel {
     match value {
-        Value::Number(number) if node.kind == "number" => Cel::Float(number.as_f64().unwrap_or(f64::NAN)),
-        Value::String(text) if node.kind == "string" && !node.int_or_string => formatted(node, text),
+        Value::Number(number) if place.kind() == "number" => Cel::Float(number.as_f64().unwrap_or(f64::NAN)),
+        Value::String(text) if place.kind() == "string" && !place.is_int_or_string() => {
+            formatted(place.format(), text)
+        }
         Value::Array(items) => {
-            let item = |item| node.items.as_deref().map_or_else(|| open(item), |node| typed(node, item));
+            let item = |item| place.items().map_or_else(|| open(item), |place| typed(place, item));
             Cel::List(Arc::new(items.iter().map(item).collect()))
         }
         Value::Object(fields) => {
             // The keys of a map are data, and stay as they are.
-            let is_map = node.additional.is_some() || node.any_additional;
+            let is_map = place.is_map();
             let mut map = HashMap::with_capacity(fields.len());
             for (name, value) in fields {
-                let value = node.member(name).map_or_else(|| open(value), |node| typed(node, value));
+                let value = place.member(name).map_or_else(|| open(value), |place| typed(place, value));
                 if is_map {
                     map.insert(key(name.clone()), value);
                 } else {
@@ -70,8 +72,8 @@ fn number_of(number: &Number) -> Cel {
 }
 
 /// A text of a format; what does not have it stays a text.
-fn formatted(node: &Node, text: &str) -> Cel {
-    let read = match node.checks.format.as_str() {
+fn formatted(format: &str, text: &str) -> Cel {
+    let read = match format {
         "byte" => STANDARD.decode(text).ok().map(|bytes| Cel::Bytes(Arc::new(bytes))),
         "duration" => formats::nanoseconds(text).and_then(duration),
         "date" => timestamp(format!("{text}T00:00:00Z")),

@@ -10,7 +10,7 @@ use kube_cel::cel::common::ast::{
 use super::parser::Parser;
 
 /// What the result of a loop is called.
-pub(in crate::crd) const RESULT: &str = "@result";
+pub(crate) const RESULT: &str = "@result";
 /// What it was called once; still no name for others.
 const RESULT_BEFORE: &str = "__result__";
 

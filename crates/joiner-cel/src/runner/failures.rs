@@ -3,7 +3,7 @@
 use kube_cel::cel::{ExecutionError, Value as Cel};
 
 /// What Kubernetes says of an error. The library also names the function and shows values in a form of its own.
-pub(in crate::crd) fn words(error: &ExecutionError) -> String {
+pub(crate) fn words(error: &ExecutionError) -> String {
     match error {
         ExecutionError::FunctionError { message, .. } => match place_out_of_range(message) {
             Some(place) => format!("index out of range: {place}"),

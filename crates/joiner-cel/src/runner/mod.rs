@@ -26,8 +26,8 @@ use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, ExecutionError, Value as Cel};
 use serde_json::Value;
 
-use super::rule_checker::{self, Room};
-use super::schema::Node;
+use super::checker::{self, Room};
+use super::place::Place;
 
 pub(super) use failures::words;
 
@@ -45,10 +45,10 @@ pub(super) struct Expression {
 impl Expression {
     /// Reads a text that was judged to be right. Nothing if it cannot run: it is too deep, or nobody but Kubernetes reads it.
     pub fn read(text: &str, optional_old: bool) -> Option<Expression> {
-        let root = rule_checker::read(text)?;
+        let root = checker::read(text)?;
         let names_old = root.references().has_variable(OLD);
         let root = forms::runnable(root, optional_old)?;
-        let room = rule_checker::room_to_run(&root)?;
+        let room = checker::room_to_run(&root)?;
         Some(Expression { root, room, names_old })
     }
 
@@ -64,8 +64,8 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    pub fn new(node: &Node, new: &Value, old: Option<&Value>) -> Self {
-        Sight { own: values::typed(node, new), old: old.map(|old| values::typed(node, old)) }
+    pub fn new<P: Place>(place: &P, new: &Value, old: Option<&Value>) -> Self {
+        Sight { own: values::typed(place, new), old: old.map(|old| values::typed(place, old)) }
     }
 
     /// Does something where names stand for what is seen. `optional_old`: the old value may be missing, and is seen as an optional.

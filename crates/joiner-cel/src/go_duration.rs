@@ -4,8 +4,11 @@
 
 use serde_json::json;
 
-/// How many nanoseconds a duration has. The error is what Go says.
-pub(crate) fn nanoseconds(given: &str) -> Result<i64, String> {
+/// How many nanoseconds a duration has.
+///
+/// # Errors
+/// It is none; the error is what Go says.
+pub fn nanoseconds(given: &str) -> Result<i64, String> {
     let invalid = || format!("invalid duration {}", json!(given));
     let (negative, mut rest) = match given.strip_prefix('-') {
         Some(rest) => (true, rest),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::types::{Object, Type};
-use crate::crd::rule_types as schemas;
+use crate::schema_types as schemas;
 
 /// The type of the values of a schema; nothing where rules cannot see them. `name` is what a type with fields is called.
 pub(crate) fn type_of<'a>(name: &str, schema: &'a Value, whole: bool) -> Option<Type<'a>> {

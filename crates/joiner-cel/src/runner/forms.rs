@@ -10,7 +10,7 @@ use kube_cel::cel::common::ast::{
 use super::choices::{AND, OR};
 use super::functions::{EQUAL, NEGATE, UNEQUAL};
 use super::loops::{ALL, EXISTS, KEYS};
-use crate::crd::rule_checker::RESULT;
+use crate::checker::RESULT;
 
 const OPTIONAL_INDEX: &str = "_[?_]";
 /// Stands for what a loop over two variables goes through.

@@ -2,14 +2,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::crd::rule_checker::names;
-use crate::crd::rule_checker::tests::expression;
-use crate::crd::schema::Node;
+use crate::checker::names;
+use crate::checker::tests::expression;
 
 fn run(text: &str, schema: &Value, value: &Value) -> Result<Cel, ExecutionError> {
-    let node = Node::parse(schema, "", &mut Vec::new());
     let expression = Expression::read(text, false).unwrap_or_else(|| panic!("{text} cannot run"));
-    Sight::new(&node, value, None).with_scope(false, |scope| expression.run(scope))
+    Sight::new(schema, value, None).with_scope(false, |scope| expression.run(scope))
 }
 
 fn on(text: &str, schema: &Value, value: &Value) {
@@ -150,16 +148,12 @@ fn lists_are_sorted_by_keys() {
 
 #[test]
 fn an_old_value_may_be_missing() {
-    let node = Node::parse(
-        &json!({"type": "object", "properties": {"a": {"type": "integer"}}}),
-        "",
-        &mut Vec::new(),
-    );
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
     let (new, old) = (json!({"a": 2}), json!({"a": 1}));
     let run = |text: &str, old: Option<&Value>| {
         let expression = Expression::read(text, true).unwrap();
         assert!(expression.names_old);
-        Sight::new(&node, &new, old).with_scope(true, |scope| expression.run(scope))
+        Sight::new(&schema, &new, old).with_scope(true, |scope| expression.run(scope))
     };
     for (text, beside) in [
         ("!oldSelf.hasValue()", None),
@@ -242,10 +236,10 @@ proptest! {
     /// Also what the checker would refuse: types are not always known before.
     #[test]
     fn no_expression_makes_the_runner_panic(text in expression(), number: i64) {
-        let node = Node::default();
+        let schema = json!({});
         let value = json!({"l": [number, "a", null], "m": {"a": number}, "x": 1.5, "s": "ü"});
         if let Some(expression) = Expression::read(&text, false) {
-            let _ = Sight::new(&node, &value, Some(&value)).with_scope(false, |scope| expression.run(scope));
+            let _ = Sight::new(&schema, &value, Some(&value)).with_scope(false, |scope| expression.run(scope));
         }
     }
 }

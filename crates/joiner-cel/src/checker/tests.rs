@@ -137,12 +137,12 @@ fn depth_is_no_danger() {
         (ways, tree),
         (long, "ERROR: <input>:-1:0: expression code point size exceeds limit: size: 100001, limit 100000"),
     ] {
-        let found = crate::crd::stack::with_room(|| verdict(&rule));
+        let found = crate::stack::with_room(|| verdict(&rule));
         assert_eq!(found, gives, "{}", rule.chars().take(60).collect::<String>());
     }
     // What nobody can read is read to its end.
     let unread = format!("{}@", "1+".repeat(49_000));
-    let found = crate::crd::stack::with_room(|| verdict(&unread));
+    let found = crate::stack::with_room(|| verdict(&unread));
     assert!(found.starts_with("ERROR: <input>:1:98001: Syntax error"), "{found}");
     for (rule, room) in [
         (sum(20), Some(Room::Usual)),
@@ -152,7 +152,7 @@ fn depth_is_no_danger() {
         (sum(20_000), None),
         (nested(200), Some(Room::Usual)),
     ] {
-        let found = crate::crd::stack::with_room(|| read(&rule).and_then(|root| room_to_run(&root)));
+        let found = crate::stack::with_room(|| read(&rule).and_then(|root| room_to_run(&root)));
         assert_eq!(found, room, "{}", rule.chars().take(60).collect::<String>());
     }
 }
@@ -170,7 +170,7 @@ proptest! {
     fn no_rule_makes_the_checker_panic(text in ".{0,40}", words in proptest::collection::vec(0..WORDS.len(), 0..24)) {
         let rule: Vec<&str> = words.into_iter().map(|word| WORDS[word]).collect();
         for rule in [text, rule.join(" "), rule.concat()] {
-            let _ = crate::crd::stack::with_room(|| verdict(&rule));
+            let _ = crate::stack::with_room(|| verdict(&rule));
         }
     }
 
@@ -225,7 +225,7 @@ const WORDS: [&str; 40] = [
     "\n",
 ];
 
-pub(in crate::crd) fn expression() -> impl Strategy<Value = String> {
+pub(crate) fn expression() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("self".to_owned()),
         Just("oldSelf".to_owned()),
