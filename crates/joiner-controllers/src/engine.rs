@@ -20,6 +20,7 @@ use crate::emptiness;
 use crate::execute::Executor;
 use crate::lifecycle::signed;
 use crate::nodepools;
+use crate::planning::Planning;
 use crate::pods;
 use crate::provision::Nominations;
 use crate::queue::{Key, Queue};
@@ -75,6 +76,7 @@ pub(crate) struct Engine {
     clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) world: World,
+    pub(crate) planning: Planning,
     pub(crate) queue: Queue,
     pub(crate) recorder: Recorder,
     pub(crate) journal: Journal,
@@ -149,6 +151,7 @@ impl Engine {
             registry,
             clock,
             journal: Journal::new(settings.journal),
+            planning: Planning::new(settings.respect_preferences),
             health: Health::new(settings.offering_pause),
             planned_offerings: BTreeMap::new(),
             settings,
@@ -336,15 +339,19 @@ impl Engine {
                 self.batch.decided.clear();
                 self.classes_changed();
             }
-            Seen::Overlay(event) => drop(self.world.overlays.observe(event)),
-            Seen::DaemonSet(event) => drop(self.world.daemon_sets.observe(event)),
+            Seen::Overlay(event) => self.planning.overlays(&self.world.overlays.observe(event)),
+            Seen::DaemonSet(event) => self.planning.daemon_sets(&self.world.daemon_sets.observe(event)),
             Seen::Budget(event) => drop(self.world.budgets.observe(event)),
-            Seen::Namespace(event) => drop(self.world.namespaces.observe(event)),
-            Seen::Volume(event) => drop(self.world.volumes.observe(event)),
-            Seen::VolumeClaim(event) => drop(self.world.volume_claims.observe(event)),
-            Seen::StorageClass(event) => drop(self.world.storage_classes.observe(event)),
-            Seen::PriorityClass(event) => drop(self.world.priority_classes.observe(event)),
-            Seen::CsiNode(event) => drop(self.world.csi_nodes.observe(event)),
+            Seen::Namespace(event) => self.planning.namespaces(&self.world.namespaces.observe(event)),
+            Seen::Volume(event) => self.planning.volumes(&self.world.volumes.observe(event)),
+            Seen::VolumeClaim(event) => self.planning.volume_claims(&self.world.volume_claims.observe(event)),
+            Seen::StorageClass(event) => {
+                self.planning.storage_classes(&self.world.storage_classes.observe(event))
+            }
+            Seen::PriorityClass(event) => {
+                self.planning.priority_classes(&self.world.priority_classes.observe(event))
+            }
+            Seen::CsiNode(event) => self.planning.csi_nodes(&self.world.csi_nodes.observe(event)),
             Seen::Attachment(event) => drop(self.world.attachments.observe(event)),
             Seen::NotServed(kind) => self.world.set_absent(kind),
             Seen::ClassesNotServed(kind) => self.world.classes.entry(kind).or_default().set_absent(),
@@ -363,6 +370,7 @@ impl Engine {
 
     fn pod_changed(&mut self, change: &Change<Pod>) {
         self.world.index_pod(change);
+        self.planning.pod(change);
         let key = &change.key;
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let nodes: BTreeSet<&str> = [old, new].into_iter().flatten().filter_map(pods::node_name).collect();
@@ -430,6 +438,7 @@ impl Engine {
 
     pub(crate) fn node_changed(&mut self, change: &Change<Node>) {
         self.world.index_node(change);
+        self.planning.node(change);
         self.soon(Key::Node(change.key.clone()));
         self.soon(Key::Disruption);
         let nodes = [change.old.as_deref(), change.new.as_deref()];
@@ -461,6 +470,7 @@ impl Engine {
 
     pub(crate) fn claim_changed(&mut self, change: &Change<NodeClaim>) {
         self.world.index_claim(change);
+        self.planning.claim(change);
         self.roster.touch(change.key.clone());
         self.soon(Key::Claim(change.key.clone()));
         self.soon(Key::Disruption);

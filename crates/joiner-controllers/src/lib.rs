@@ -37,6 +37,7 @@ mod looks;
 mod machines;
 pub mod nodepools;
 mod offerings;
+pub mod planning;
 pub mod pods;
 pub mod provision;
 pub mod queue;

@@ -170,7 +170,8 @@ impl Engine {
             |uid: &String| self.batch.decided.get(uid).is_none_or(|time| now.duration_since(*time) >= retry);
         let any_new = waiting.iter().any(|pod| pod.uid().is_some_and(|uid| is_new(&uid)));
         let in_flight = expected.keys().any(|uid| in_need.contains(uid));
-        let proposal = any_new.then(|| provision::propose(&self.world, &waiting, &context));
+        let proposal =
+            any_new.then(|| provision::propose(&self.world, &mut self.planning, &waiting, &context));
         self.batch.opened = None;
         self.batch.last = None;
         self.batch.uids.clear();

@@ -16,14 +16,13 @@ use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
 use joiner_core::plan::Plan;
 use joiner_provider::{GroupKind, Health, OfferingKey, RankedOffering, Registry};
-use joiner_state::{Cluster, Problem};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use crate::claims;
 use crate::lifecycle::{condition, is_true, signed};
-use crate::nodepools;
-use crate::offerings::{of_plan, planned_prices, unavailable, with_stock};
+use crate::offerings::{of_plan, planned_prices};
+use crate::planning::Planning;
 use crate::pods;
 use crate::settings::Settings;
 use crate::world::{World, key_of};
@@ -185,12 +184,8 @@ fn is_held(world: &World, pod: &Pod, now: Timestamp) -> bool {
 }
 
 /// Decides for the pods that wait.
-pub fn propose(world: &World, waiting: &[Arc<Pod>], context: &Context) -> Proposal {
-    let mut notes = Vec::new();
-    let cluster = gather(world, waiting, context, &mut notes);
-    let lowered = cluster.finish();
-    notes.extend(lowered.notes.iter().cloned());
-    let snapshot = lowered.snapshot;
+pub fn propose(world: &World, planning: &mut Planning, waiting: &[Arc<Pod>], context: &Context) -> Proposal {
+    let snapshot = planning.snapshot(world, waiting, context);
     let options = &context.settings.packing;
     let plan = decide::decide(&snapshot, options);
     let lower_bound = match options.bound_work {
@@ -200,78 +195,8 @@ pub fn propose(world: &World, waiting: &[Arc<Pod>], context: &Context) -> Propos
     };
     let mut proposal = raise(world, &snapshot, &plan, waiting, context);
     proposal.lower_bound = lower_bound;
-    proposal.notes = notes;
+    proposal.notes = planning.problems().cloned().collect();
     proposal
-}
-
-/// Everything a decision depends on.
-fn gather(world: &World, waiting: &[Arc<Pod>], context: &Context, notes: &mut Vec<String>) -> Cluster {
-    let options = joiner_state::Options {
-        respect_preferences: context.settings.respect_preferences,
-        ..joiner_state::Options::default()
-    };
-    let mut cluster = Cluster::new(options);
-    let mut take = |done: Result<(), Problem>| {
-        if let Err(problem) = done {
-            notes.push(problem.to_string());
-        }
-    };
-    let classes: BTreeSet<&NodeClassReference> =
-        pools(world, context.registry).map(|pool| &pool.spec.template.spec.node_class_ref).collect();
-    let mut well_known = BTreeSet::new();
-    for class in classes {
-        let set = context.registry.types(class);
-        let types = with_stock(&set, &unavailable(context, class));
-        well_known.extend(set.well_known.iter().cloned());
-        let name = (class.group.clone(), class.kind.clone(), class.name.clone());
-        cluster.add_catalogue(Some(name), types, &set.well_known);
-    }
-    for pool in pools(world, context.registry) {
-        let class = class_of(world, pool);
-        let facts = nodepools::Facts {
-            pool,
-            class: class.as_deref(),
-            well_known: &well_known,
-            machines: Vec::new(),
-            now: context.now,
-        };
-        take(cluster.add_nodepool(&nodepools::with_conditions(&facts)));
-    }
-    world.overlays.values().for_each(|of| take(cluster.add_node_overlay(of)));
-    world.namespaces.values().for_each(|of| take(cluster.add_namespace(of)));
-    world.priority_classes.values().for_each(|of| take(cluster.add_priority_class(of)));
-    world.storage_classes.values().for_each(|of| take(cluster.add_storage_class(of)));
-    world.volumes.values().for_each(|of| take(cluster.add_persistent_volume(of)));
-    world.volume_claims.values().for_each(|of| take(cluster.add_persistent_volume_claim(of)));
-    world.csi_nodes.values().for_each(|of| take(cluster.add_csi_node(of)));
-    world.daemon_sets.values().for_each(|of| take(cluster.add_daemonset(of)));
-    world.nodes.values().for_each(|of| take(cluster.add_node(of)));
-    world.claims.values().for_each(|of| take(cluster.add_nodeclaim(of)));
-    let moving: BTreeSet<String> = waiting.iter().map(|pod| key_of(&**pod)).collect();
-    for (key, pod) in world.pods.iter() {
-        if moving.contains(key) {
-            take(cluster.add_pod(&on(pod, None)));
-        } else if pods::node_name(pod).is_some() {
-            take(cluster.add_pod(pod));
-        } else if let Some(place) = pod.uid().and_then(|uid| context.expected.get(&uid))
-            && context.provisionable.contains(key)
-        {
-            take(cluster.add_pod(&on(pod, Some(place))));
-        }
-    }
-    cluster
-}
-
-/// The pod as if it were on another node, or on none.
-fn on(pod: &Pod, node: Option<&str>) -> Pod {
-    let mut pod = pod.clone();
-    if let Some(spec) = &mut pod.spec {
-        spec.node_name = node.map(str::to_owned);
-    }
-    if node.is_none() {
-        pod.metadata.deletion_timestamp = None;
-    }
-    pod
 }
 
 /// Pools that machines may be launched for: of a class that somebody serves, not going, not of a fixed size.

@@ -60,7 +60,12 @@ impl Index {
 
 impl MachineTable {
     /// Takes a node in; true if there was one of that name.
-    pub(crate) fn add_node(&mut self, name: &str, node: &Node, changes: &mut Changes) -> Result<bool, Problem> {
+    pub(crate) fn add_node(
+        &mut self,
+        name: &str,
+        node: &Node,
+        changes: &mut Changes,
+    ) -> Result<bool, Problem> {
         let digest = NodeDigest::new(node).map_err(|finding| finding.on("Node", name, ""))?;
         let before = self.nodes.get(name);
         let replaces = before.is_some();
