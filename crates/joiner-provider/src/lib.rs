@@ -27,7 +27,7 @@ mod clock;
 mod error;
 mod instance;
 
-pub use clock::Clock;
+pub use clock::{Clock, Monotonic};
 pub use error::Error;
 pub use instance::{
     Instance, LaunchRequest, Launched, NodeClassKind, OfferingKey, Terminated, TypeSet, Unregistered,

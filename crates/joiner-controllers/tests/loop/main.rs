@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod clock_steps;
 mod crashes;
 mod draining;
 mod emptying;
+mod faults;
+mod keeping_order;
 mod launching;
 mod stage;
