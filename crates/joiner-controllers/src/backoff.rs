@@ -21,9 +21,7 @@ impl Engine {
         tracing::error!(%key, message, "a step panicked");
         self.metrics.step_panicked();
         self.metrics.retry("panic");
-        if let Key::Claim(name) = key {
-            self.leaving.remove(name);
-        }
+        self.stay_after_all(key);
         let pause = self.pause(key);
         let due = self.present().monotonic + pause;
         self.held.insert(key.clone(), due);
@@ -34,6 +32,15 @@ impl Engine {
             pause,
             self.now(),
         );
+    }
+
+    /// The node of a claim was to go, and something failed on the way. Nothing else would ask about it again.
+    pub(crate) fn stay_after_all(&mut self, key: &Key) {
+        if let Key::Claim(name) = key
+            && self.leaving.remove(name)
+        {
+            self.look_in(&Key::Disruption, PAUSES.0);
+        }
     }
 
     /// Tries again later, and says so.

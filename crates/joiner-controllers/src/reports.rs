@@ -166,10 +166,8 @@ impl Engine {
 
     /// Sets the next look at a key whose step is done.
     fn settle(&mut self, key: &Key, worst: Option<(String, Failure)>, again: bool, now: Timestamp) {
-        if let Key::Claim(name) = key
-            && worst.is_some()
-        {
-            self.leaving.remove(name);
+        if worst.is_some() {
+            self.stay_after_all(key);
         }
         match worst {
             None => {
