@@ -6,7 +6,6 @@ mod clock_steps;
 mod crashes;
 mod draining;
 mod emptying;
-mod faults;
 mod keeping_order;
 mod launching;
 mod stage;
