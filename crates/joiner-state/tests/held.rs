@@ -492,6 +492,7 @@ proptest! {
 }
 
 /// Sequences tried; more with `JOINER_HELD_CASES`.
+#[expect(clippy::disallowed_methods, reason = "how often to try is for whoever runs the test")]
 fn cases() -> u32 {
     std::env::var("JOINER_HELD_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
 }
