@@ -7,10 +7,10 @@
 use jiff::Timestamp;
 use joiner_api::{NodeClaim, NodePool};
 use joiner_provider::Terminated;
-use k8s_openapi::api::core::v1::{Event, Node};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Node};
 use serde_json::Value;
 
-use crate::decisions::DecisionKind;
+use crate::decision::Decided;
 use crate::record::Note;
 
 /// One write, or one call of the provider.
@@ -97,6 +97,8 @@ pub enum Command {
         /// Provider id.
         provider_id: String,
     },
+    /// Writes the last decisions.
+    WriteRecord(Box<ConfigMap>),
     /// Writes an event.
     CreateEvent(Box<Event>),
     /// Counts an event up.
@@ -142,19 +144,6 @@ pub enum Failure {
     Other(String),
 }
 
-/// Something decided, to be told.
-#[derive(Debug, Clone)]
-pub struct Remark {
-    /// What kind of decision.
-    pub kind: DecisionKind,
-    /// One sentence.
-    pub summary: String,
-    /// Objects as `kind/name`.
-    pub objects: Vec<String>,
-    /// Change in dollars per hour.
-    pub dollars_per_hour: f64,
-}
-
 /// What a look at something leads to.
 #[derive(Debug, Default)]
 pub struct Step {
@@ -166,8 +155,8 @@ pub struct Step {
     pub again: Option<Timestamp>,
     /// Events to write.
     pub notes: Vec<Note>,
-    /// Decisions to tell.
-    pub remarks: Vec<Remark>,
+    /// What was decided; the commands carry it out.
+    pub decisions: Vec<Decided>,
     /// The claim looked at is to be launched.
     pub launch: bool,
 }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::{CAPACITY_TYPE_LABEL, INSTANCE_TYPE_LABEL, NODEPOOL_LABEL, ZONE_LABEL, conditions};
 use joiner_provider::{Clock, LaunchRequest, OfferingKey, Provider, Unregistered};
+use joiner_record::{Entry, Reason};
 use joiner_state::Memo;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, ResourceExt};
@@ -16,7 +17,7 @@ use tokio::sync::{mpsc, watch as signal};
 use tokio::task::JoinSet;
 
 use crate::command::{Command, Step};
-use crate::decisions::{Decision, Journal};
+use crate::decision::{Journal, Moment};
 use crate::emptiness;
 use crate::execute::Executor;
 use crate::lifecycle::{condition, is_true, signed};
@@ -31,6 +32,7 @@ use crate::settings::Settings;
 use crate::summary::{LastPlan, Summary};
 use crate::termination::Evictions;
 use crate::watch;
+use crate::watch_health::WatchHealth;
 use crate::world::{Change, Seen, World};
 
 /// Reports that may wait.
@@ -67,6 +69,11 @@ impl Controllers {
         self.summary.clone()
     }
 
+    /// Every decision from now on, and what comes of its commands. Who does not keep up with so many entries misses some, and is told how many.
+    pub fn follow_decisions(&mut self, room: usize) -> mpsc::Receiver<Entry> {
+        self.engine.journal.follow(room)
+    }
+
     /// Runs until told to end. Writes that are under way are finished first.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         self.engine.run(shutdown).await;
@@ -94,7 +101,15 @@ pub(crate) struct Engine {
     /// Pods that the scheduler found no place for.
     pub(crate) provisionable: BTreeSet<String>,
     /// Of those, the ones that no machine helps, and why.
-    pub(crate) refused: BTreeMap<String, String>,
+    pub(crate) refused: BTreeMap<String, Arc<[Reason]>>,
+    /// Kinds that cannot be observed.
+    pub(crate) watches: WatchHealth,
+    /// Counts what was taken in: the generation of what decisions are made from.
+    generation: u64,
+    /// What decisions of this turn change in what all machines cost.
+    decided_usd_per_hour: f64,
+    /// When decisions were last written to the API, and all up to which change.
+    pub(crate) record_written: (Timestamp, u64),
     /// When pods last came to or left the node of a claim.
     pub(crate) pod_events: BTreeMap<String, Timestamp>,
     /// Since when a claim's node has been empty and free to go.
@@ -151,8 +166,8 @@ impl Engine {
             executor: Executor::new(client.clone(), provider.clone()),
             client,
             provider,
+            journal: Journal::new(settings.journal, settings.journal_bytes, clock.now()),
             clock,
-            journal: Journal::new(settings.journal),
             settings,
             world: World::default(),
             queue: Queue::default(),
@@ -164,6 +179,10 @@ impl Engine {
             pauses: BTreeMap::new(),
             provisionable: BTreeSet::new(),
             refused: BTreeMap::new(),
+            watches: WatchHealth::default(),
+            generation: 0,
+            decided_usd_per_hour: 0.0,
+            record_written: (Timestamp::MIN, 0),
             pod_events: BTreeMap::new(),
             empty_since: BTreeMap::new(),
             leaving: BTreeSet::new(),
@@ -189,7 +208,8 @@ impl Engine {
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             let now = self.clock.now();
-            let pause = self.queue.next_due().filter(|_| self.started).map_or(LONGEST_SLEEP, |due| {
+            let decides = self.started && !self.watches.blocks();
+            let pause = self.queue.next_due().filter(|_| decides).map_or(LONGEST_SLEEP, |due| {
                 Duration::try_from(due.duration_since(now)).unwrap_or_default().min(LONGEST_SLEEP)
             });
             tokio::select! {
@@ -207,17 +227,24 @@ impl Engine {
                 () = self.clock.sleep(pause) => {}
             }
             while self.tasks.try_join_next().is_some() {}
-            if !self.started {
-                if !self.world.is_filled() {
-                    continue;
-                }
+            if !self.started && self.world.is_filled() {
                 self.start();
             }
-            self.turn();
+            if self.started && !self.watches.blocks() {
+                self.turn();
+            }
+            let now = self.now();
+            self.write_record(now);
+            self.publish(now);
         }
         watches.abort_all();
         // What was begun is finished, or nobody would know what became of it.
         while self.tasks.join_next().await.is_some() {}
+    }
+
+    /// What is known changes.
+    pub(crate) fn take_in(&mut self) {
+        self.generation += 1;
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -255,6 +282,8 @@ impl Engine {
     /// Looks at everything that is due.
     fn turn(&mut self) {
         let now = self.now();
+        self.roster.refresh(&self.world, &*self.provider);
+        self.decided_usd_per_hour = 0.0;
         while let Some(key) = self.queue.pop(now) {
             if let Some(again) = self.busy.get_mut(&key) {
                 *again = true;
@@ -267,7 +296,6 @@ impl Engine {
             self.look(&key, now);
         }
         self.launch();
-        self.publish(now);
     }
 
     /// When a key may be looked at, if not now. A look at all machines costs as much as there are machines, and in busy times each change
@@ -293,14 +321,12 @@ impl Engine {
                 self.spawn(Key::Event(name), Vec::new(), vec![command]);
             }
         }
-        for remark in step.remarks {
-            self.journal.add(Decision {
-                time: now,
-                kind: remark.kind,
-                summary: remark.summary,
-                objects: remark.objects,
-                dollars_per_hour: remark.dollars_per_hour,
-            });
+        let commands: Vec<&Command> = step.each.iter().chain(&step.commands).collect();
+        for decided in step.decisions {
+            let before = self.roster.totals().dollars_per_hour + self.decided_usd_per_hour;
+            self.decided_usd_per_hour += decided.change_usd_per_hour.unwrap_or(0.0);
+            let moment = Moment { now, snapshot: self.generation, usd_per_hour: before };
+            self.journal.record(decided, &key, &commands, moment);
         }
         if let Some(again) = step.again {
             self.queue.add(key.clone(), again);
@@ -311,7 +337,7 @@ impl Engine {
         self.spawn(key, step.each, step.commands);
     }
 
-    fn spawn(&mut self, key: Key, each: Vec<Command>, ordered: Vec<Command>) {
+    pub(crate) fn spawn(&mut self, key: Key, each: Vec<Command>, ordered: Vec<Command>) {
         self.busy.insert(key.clone(), false);
         let (executor, reports, at_once) =
             (self.executor.clone(), self.reports.clone(), self.settings.parallel_writes);
@@ -376,6 +402,7 @@ impl Engine {
     }
 
     fn take_seen(&mut self, seen: Seen) {
+        self.take_in();
         match seen {
             Seen::Pod(event) => {
                 self.world.pods.observe(event).into_iter().for_each(|of| self.pod_changed(&of))
@@ -412,11 +439,13 @@ impl Engine {
             Seen::PriorityClass(event) => drop(self.world.priority_classes.observe(event)),
             Seen::CsiNode(event) => drop(self.world.csi_nodes.observe(event)),
             Seen::Attachment(event) => drop(self.world.attachments.observe(event)),
-            Seen::NotServed(kind) => self.world.set_absent(kind),
+            Seen::NotNeeded(kind) => self.world.set_absent(kind),
+            Seen::WatchFailed(failure) => self.watch_failed(failure),
+            Seen::WatchRecovered(kind) => self.watch_recovered(kind),
         }
     }
 
-    fn classes_changed(&mut self) {
+    pub(crate) fn classes_changed(&mut self) {
         let pools: Vec<String> = self.world.pools.iter().map(|(name, _)| name.clone()).collect();
         pools.iter().for_each(|pool| self.pool_changed(pool));
     }
@@ -590,18 +619,18 @@ impl Engine {
     fn publish(&mut self, now: Timestamp) {
         self.roster.refresh(&self.world, &*self.provider);
         let Totals { nodes, starting, leaving, dollars_per_hour } = self.roster.totals();
-        let journal = &self.journal;
+        let journal = self.journal.ring();
         let refusals = self.refused.iter().take(REFUSALS);
         let refusals = refusals.map(|(pod, why)| (pod.clone(), why.clone())).collect();
         self.publisher.send_if_modified(|have| {
-            // Decisions are only ever added, and each is counted: the journal need not be compared.
+            // Every change of the journal is counted: it need not be compared.
             let mut told = std::mem::take(&mut have.journal);
-            if journal.total != have.decisions {
+            if journal.changes() != have.journal_changes {
                 told = journal.tail(JOURNAL_TAIL);
             }
             let summary = Summary {
                 time: have.time,
-                ready: self.started,
+                ready: self.started && !self.watches.blocks(),
                 nodes,
                 starting,
                 leaving,
@@ -610,8 +639,10 @@ impl Engine {
                 refusals,
                 dollars_per_hour,
                 last_plan: self.last_plan,
+                watch_troubles: self.watches.troubles().cloned().collect(),
                 journal: Vec::new(),
-                decisions: journal.total,
+                decisions: journal.total(),
+                journal_changes: journal.changes(),
             };
             let same = *have == summary;
             let time = if same { have.time } else { Some(now) };

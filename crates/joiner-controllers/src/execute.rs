@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use joiner_api::{NodeClaim, NodePool};
 use joiner_provider::Provider;
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Pod};
 use kube::Client;
 use kube::api::{Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::Value;
@@ -119,6 +119,13 @@ impl Executor {
                     Some(Err(error)) => Err(Failure::Provider(error)),
                     None => Err(Failure::Other("the provider gave no answer".to_owned())),
                 }
+            }
+            Command::WriteRecord(map) => {
+                let namespace = map.metadata.namespace.as_deref().unwrap_or("default");
+                let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+                let name = map.metadata.name.as_deref().unwrap_or_default();
+                // Nobody else writes it, and whoever did has nothing to say there.
+                answer(api.patch(name, &merge.force(), &Patch::Apply(map)).await, |_| Done::Nothing)
             }
             Command::CreateEvent(event) => {
                 let namespace = event.metadata.namespace.as_deref().unwrap_or("default");

@@ -21,6 +21,8 @@ pub enum Key {
     Collect,
     /// An event to write, by its own name.
     Event(String),
+    /// The record of decisions to write.
+    Record,
 }
 
 /// Keys with their due times.

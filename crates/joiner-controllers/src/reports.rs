@@ -8,16 +8,17 @@ use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::conditions;
 use joiner_provider::{Error, Instance, Launched, Terminated};
+use joiner_record::{Orphan, Subject, Verb, Verdict};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use crate::command::{Command, Done, Failure, Remark, Step};
-use crate::decisions::DecisionKind;
+use crate::command::{Command, Done, Failure, Step};
+use crate::decision::{Decided, described, subject_of};
 use crate::emptiness;
 use crate::engine::Engine;
 use crate::lifecycle::{self, is_true, signed};
 use crate::queue::Key;
-use crate::record::{Level, Note};
+use crate::record::Note;
 
 /// First and longest pause of a key after a failure.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -43,14 +44,17 @@ pub(crate) enum Report {
 
 impl Engine {
     pub(crate) fn take_report(&mut self, report: Report) {
+        self.take_in();
         let now = self.now();
         match report {
             Report::Ran { key, each, ordered } => {
                 let again = self.busy.remove(&key) == Some(true);
-                let mut worst: Option<(String, Failure)> = None;
+                let results = each.iter().chain(&ordered).map(|(_, result)| result);
+                self.journal.settle(&key, results, now);
+                let mut worst: Option<((Verb, Subject), Failure)> = None;
                 for (command, result) in each.into_iter().chain(ordered) {
                     if let Some(failure) = self.took(&key, &command, result, now) {
-                        worst.get_or_insert((what(&command), failure));
+                        worst.get_or_insert((described(&command), failure));
                     }
                 }
                 self.settle(&key, worst, again, now);
@@ -108,8 +112,9 @@ impl Engine {
             // Until the watch shows it going, nobody asks again.
             self.evictions.refused(uid, now);
             if let Some(pod) = self.world.pods.get(&format!("{namespace}/{name}")) {
-                let note = Note::new(&**pod, Level::Normal, "Evicted", self.why_evicted(pod));
-                self.carry_out(Key::Event(uid.clone()), Step { notes: vec![note], ..Step::default() }, now);
+                let verdict = Verdict::Evicted { reason: self.why_evicted(pod) };
+                let notes = Note::of(&**pod, &verdict, None).into_iter().collect();
+                self.carry_out(Key::Event(uid.clone()), Step { notes, ..Step::default() }, now);
             }
         }
     }
@@ -118,8 +123,7 @@ impl Engine {
         let node = crate::pods::node_name(pod).and_then(|node| self.world.nodes.get(node));
         let claim = node.and_then(|node| self.world.claim_of(node));
         let reason = claim.and_then(|claim| lifecycle::condition(claim, conditions::DISRUPTION_REASON));
-        let reason = reason.map_or("Forceful Termination", |condition| condition.reason.as_str());
-        format!("evicted: {reason}")
+        reason.map_or("Forceful Termination", |condition| condition.reason.as_str()).to_owned()
     }
 
     fn failed(&mut self, key: &Key, command: &Command, failure: Failure, now: Timestamp) -> Option<Failure> {
@@ -134,6 +138,11 @@ impl Engine {
                 }
                 None
             }
+            // Tried again with the next news; a decision about it would be news itself.
+            (Command::WriteRecord(_), failure) => {
+                tracing::warn!(?failure, "the record of decisions is not written");
+                None
+            }
             // An event that is not written is no reason to do anything again.
             (Command::CreateEvent(_) | Command::PatchEvent { .. }, _) => None,
             // What was to be taken away is gone, and what is gone needs no patch; the watch will tell the same.
@@ -143,7 +152,7 @@ impl Engine {
     }
 
     /// Sets the next look at a key whose step is done.
-    fn settle(&mut self, key: &Key, worst: Option<(String, Failure)>, again: bool, now: Timestamp) {
+    fn settle(&mut self, key: &Key, worst: Option<((Verb, Subject), Failure)>, again: bool, now: Timestamp) {
         if let Key::Claim(name) = key
             && worst.is_some()
         {
@@ -158,21 +167,17 @@ impl Engine {
             }
             Some((_, Failure::Conflict)) => self.look_in(key, now, AFTER_CONFLICT),
             Some((_, Failure::NotEmpty)) => self.queue.add(Key::Disruption, now),
-            Some((what, failure)) => {
+            Some(((verb, object), failure)) => {
                 let pause = self.pause(key, now);
                 self.look_in(key, now, pause);
-                let why = match failure {
+                let message = match failure {
                     Failure::Provider(error) => error.to_string(),
                     Failure::Later(message) | Failure::Other(message) => message,
                     Failure::Conflict | Failure::Gone | Failure::NotEmpty => String::new(),
                 };
-                let remark = Remark {
-                    kind: DecisionKind::Failed,
-                    summary: format!("cannot {what}: {why}; tried again in {} s", pause.as_secs()),
-                    objects: Vec::new(),
-                    dollars_per_hour: 0.0,
-                };
-                self.carry_out(key.clone(), Step { remarks: vec![remark], ..Step::default() }, now);
+                let failed = Verdict::Failed { verb, message, retry_after_seconds: pause.as_secs() };
+                let decisions = vec![Decided::new(failed, vec![object])];
+                self.carry_out(key.clone(), Step { decisions, ..Step::default() }, now);
                 if *key == Key::Provision {
                     self.batch.decided.clear();
                 }
@@ -208,19 +213,14 @@ impl Engine {
             Ok(machine) => {
                 self.pauses.remove(&key);
                 let commands = lifecycle::launched(&claim, &machine, now);
-                let label = |key: &str| machine.labels.get(key).map_or("?", String::as_str);
-                let remark = Remark {
-                    kind: DecisionKind::Launched,
-                    summary: format!(
-                        "{name} is a {} in {} ({})",
-                        label(joiner_api::names::INSTANCE_TYPE_LABEL),
-                        label(joiner_api::names::ZONE_LABEL),
-                        label(joiner_api::names::CAPACITY_TYPE_LABEL)
-                    ),
-                    objects: vec![format!("nodeclaim/{name}")],
-                    dollars_per_hour: 0.0,
+                let label = |key: &str| machine.labels.get(key).cloned();
+                let verdict = Verdict::Launched {
+                    instance_type: label(joiner_api::names::INSTANCE_TYPE_LABEL),
+                    zone: label(joiner_api::names::ZONE_LABEL),
+                    capacity_type: label(joiner_api::names::CAPACITY_TYPE_LABEL),
                 };
-                self.carry_out(key, Step { commands, remarks: vec![remark], ..Step::default() }, now);
+                let decisions = vec![Decided::new(verdict, vec![subject_of(&*claim)])];
+                self.carry_out(key, Step { commands, decisions, ..Step::default() }, now);
             }
             Err(error) => {
                 if let Error::InsufficientCapacity { offerings, .. } = &error {
@@ -266,7 +266,8 @@ impl Engine {
                 Key::Event(instance.provider_id.clone()),
                 collected(
                     Command::Terminate { provider_id: instance.provider_id.clone() },
-                    format!("machine {} has no claim and is ended", instance.provider_id),
+                    Orphan::Machine,
+                    Subject::new("Machine", &instance.provider_id, None),
                 ),
             ));
         }
@@ -285,9 +286,9 @@ impl Engine {
         if lost.len() <= MOST_LOST.max(total / 5) {
             for claim in lost {
                 let (name, uid) = (claim.name_any(), claim.uid().unwrap_or_default());
-                let summary = format!("{name} is deleted: its machine is gone");
                 let key = Key::Claim(name.clone());
-                steps.push((key, collected(Command::DeleteClaim { name, uid }, summary)));
+                let command = Command::DeleteClaim { name, uid };
+                steps.push((key, collected(command, Orphan::Claim, subject_of(&**claim))));
             }
         }
         for (key, step) in steps {
@@ -298,29 +299,7 @@ impl Engine {
     }
 }
 
-fn collected(command: Command, summary: String) -> Step {
-    let remark =
-        Remark { kind: DecisionKind::Collected, summary, objects: Vec::new(), dollars_per_hour: 0.0 };
-    Step { commands: vec![command], remarks: vec![remark], ..Step::default() }
-}
-
-/// A command in words.
-fn what(command: &Command) -> String {
-    match command {
-        Command::CreateClaim(claim) => format!("create nodeclaim/{}", claim.name_any()),
-        Command::PatchClaim { name, .. } | Command::PatchClaimStatus { name, .. } => {
-            format!("update nodeclaim/{name}")
-        }
-        Command::DeleteClaim { name, .. } => format!("delete nodeclaim/{name}"),
-        Command::PatchNode { name, .. } => format!("update node/{name}"),
-        Command::DeleteNode { name, .. } => format!("delete node/{name}"),
-        Command::ConfirmEmpty { node } => format!("list the pods of node/{node}"),
-        Command::PatchPool { name, .. } | Command::PatchPoolStatus { name, .. } => {
-            format!("update nodepool/{name}")
-        }
-        Command::Evict { namespace, name, .. } => format!("evict pod {namespace}/{name}"),
-        Command::DeletePod { namespace, name, .. } => format!("delete pod {namespace}/{name}"),
-        Command::Terminate { provider_id } => format!("end machine {provider_id}"),
-        Command::CreateEvent(_) | Command::PatchEvent { .. } => "write an event".to_owned(),
-    }
+fn collected(command: Command, orphan: Orphan, object: Subject) -> Step {
+    let decisions = vec![Decided::new(Verdict::Collected { orphan }, vec![object])];
+    Step { commands: vec![command], decisions, ..Step::default() }
 }

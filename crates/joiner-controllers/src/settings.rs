@@ -45,8 +45,15 @@ pub struct Settings {
     pub pod_event_interval: Duration,
     /// Writes under way at the same time.
     pub parallel_writes: usize,
-    /// Decisions kept for screens.
+    /// Decisions kept.
     pub journal: usize,
+    /// They take about so many bytes at most.
+    pub journal_bytes: usize,
+    /// The namespace in which the last decisions are written to a ConfigMap; nothing to write none. Events that are about no other object
+    /// are about this ConfigMap.
+    pub record_namespace: Option<String>,
+    /// It is written no more often than this.
+    pub record_interval: Duration,
 }
 
 impl Default for Settings {
@@ -73,6 +80,9 @@ impl Default for Settings {
             pod_event_interval: seconds(10),
             parallel_writes: 64,
             journal: 512,
+            journal_bytes: 4 << 20,
+            record_namespace: None,
+            record_interval: seconds(60),
         }
     }
 }

@@ -17,6 +17,7 @@ use kube::api::DynamicObject;
 use kube::runtime::watcher::Event;
 
 use crate::claims;
+use crate::watch_health::WatchFailure;
 
 /// Ends remembered per kind. An answer to a write is never so many deletions late.
 const REMEMBERED: usize = 4096;
@@ -88,7 +89,7 @@ impl<K: ResourceExt> Shelf<K> {
         self.filled
     }
 
-    /// The kind is not served: there is nothing to wait for.
+    /// There is nothing to wait for.
     pub fn set_absent(&mut self) {
         self.filled = true;
     }
@@ -190,12 +191,16 @@ macro_rules! kinds {
         #[derive(Debug)]
         pub enum Seen {
             $(#[doc = $what] $variant(Event<$kind>),)*
-            /// The server does not serve this kind.
-            NotServed(Kind),
+            /// Nobody needs this kind.
+            NotNeeded(Kind),
+            /// A kind cannot be observed.
+            WatchFailed(WatchFailure),
+            /// It can again.
+            WatchRecovered(Kind),
         }
 
         /// The kinds that are watched.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Kind { $(#[doc = $what] $variant,)* }
 
         /// All objects that matter.
@@ -220,7 +225,7 @@ macro_rules! kinds {
                 true $(&& self.$field.is_filled())*
             }
 
-            /// Notes that a kind does not exist on this server.
+            /// Notes that a kind is not waited for: nobody needs it, or it cannot be observed.
             pub fn set_absent(&mut self, kind: Kind) {
                 match kind { $(Kind::$variant => self.$field.set_absent(),)* }
             }

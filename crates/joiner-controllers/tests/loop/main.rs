@@ -7,3 +7,4 @@ mod draining;
 mod emptying;
 mod launching;
 mod stage;
+mod watching;

@@ -23,6 +23,9 @@ use crate::import::restore;
 /// otherwise fill gigabytes with the past.
 const HISTORY: usize = 20_000;
 
+/// Where the last decisions are written to a ConfigMap.
+const RECORD_NAMESPACE: &str = "kube-system";
+
 /// Instance types that can be had.
 #[derive(Debug, Clone)]
 pub struct Offer {
@@ -102,8 +105,11 @@ impl Design {
             let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
             let provider =
                 KwokProvider::new(client.clone(), catalogue, clock.clone(), self.seed).serving_aws(for_all);
-            let settings =
-                joiner_controllers::Settings { seed: self.seed, ..joiner_controllers::Settings::default() };
+            let settings = joiner_controllers::Settings {
+                seed: self.seed,
+                record_namespace: Some(RECORD_NAMESPACE.to_owned()),
+                ..joiner_controllers::Settings::default()
+            };
             Controllers::new(client.clone(), Arc::new(provider), clock, settings)
         });
         Ok(Parts { server, client, clock, world, controllers, notes })

@@ -1,0 +1,168 @@
+//! Which kinds cannot be observed, since when, and what is disabled by it. Pure: failures and moments in, what to tell out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use joiner_api::nodepool::NodeClassReference;
+use joiner_provider::NodeClassKind;
+use joiner_record::{Disabled, Resource, Trouble, WatchTrouble, WatchVerb};
+
+use crate::lifecycle::signed;
+use crate::world::Kind;
+
+/// An error that may pass is told when it has lasted so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A watch, or the list before it, has failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WatchFailure {
+    /// The kind.
+    pub kind: Kind,
+    /// Its name for the server.
+    pub resource: Resource,
+    /// What did not work.
+    pub verb: WatchVerb,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a watch has failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// The server does not let us.
+    Forbidden,
+    /// The server has no such kind.
+    NotServed,
+    /// Anything that may pass.
+    Other(String),
+}
+
+/// The kinds that cannot be observed now.
+#[derive(Debug, Default)]
+pub struct WatchHealth {
+    rows: BTreeMap<Kind, Row>,
+}
+
+#[derive(Debug)]
+struct Row {
+    trouble: WatchTrouble,
+    told: bool,
+}
+
+impl WatchHealth {
+    /// A watch has failed. What is returned is new and to be told.
+    pub fn failed(&mut self, failure: WatchFailure, now: Timestamp) -> Option<&WatchTrouble> {
+        let WatchFailure { kind, resource, verb, why } = failure;
+        let before = self.rows.remove(&kind);
+        let since = before.as_ref().map_or(now, |row| row.trouble.since);
+        let failures = before.as_ref().map_or(0, |row| match &row.trouble.trouble {
+            Trouble::Failing { failures, .. } => *failures,
+            Trouble::Forbidden | Trouble::NotServed => 0,
+        });
+        let trouble = match why {
+            Why::Forbidden => Trouble::Forbidden,
+            Why::NotServed => Trouble::NotServed,
+            Why::Other(message) => Trouble::Failing { failures: failures + 1, message },
+        };
+        let same =
+            |row: &Row| std::mem::discriminant(&row.trouble.trouble) == std::mem::discriminant(&trouble);
+        let told = before.as_ref().is_some_and(|row| row.told && same(row));
+        let passing = matches!(trouble, Trouble::Failing { .. });
+        let tell = !told && (!passing || now.duration_since(since) >= signed(PATIENCE));
+        let trouble = WatchTrouble { resource, verb, since, trouble, disables: disabled(kind) };
+        let row = self.rows.entry(kind).or_insert(Row { trouble, told: told || tell });
+        tell.then_some(&row.trouble)
+    }
+
+    /// A watch works again. What is returned was told, and its end is to be told too.
+    pub fn recovered(&mut self, kind: Kind) -> Option<WatchTrouble> {
+        self.rows.remove(&kind).filter(|row| row.told).map(|row| row.trouble)
+    }
+
+    /// Whether nothing may be decided now.
+    pub fn blocks(&self) -> bool {
+        self.rows.values().any(|row| row.trouble.blocks())
+    }
+
+    /// Everything that was told and lasts.
+    pub fn troubles(&self) -> impl Iterator<Item = &WatchTrouble> {
+        self.rows.values().filter(|row| row.told).map(|row| &row.trouble)
+    }
+
+    /// Why classes of the kind that a pool refers to cannot be observed.
+    pub fn of_class(&self, kinds: &[NodeClassKind], class: &NodeClassReference) -> Option<&WatchTrouble> {
+        let meant = kinds.iter().find(|kind| kind.group == class.group && kind.kind == class.kind)?;
+        let is_meant = |trouble: &&WatchTrouble| {
+            trouble.disables == Disabled::PoolsOfClass
+                && trouble.resource.group == meant.group
+                && trouble.resource.plural == meant.plural
+                && !matches!(trouble.trouble, Trouble::Failing { .. })
+        };
+        self.troubles().find(is_meant)
+    }
+}
+
+/// What does not work without a kind.
+pub fn disabled(kind: Kind) -> Disabled {
+    match kind {
+        Kind::Pod | Kind::Node | Kind::Claim | Kind::Pool => Disabled::Decisions,
+        Kind::Class | Kind::OtherClass => Disabled::PoolsOfClass,
+        Kind::Overlay => Disabled::Overlays,
+        Kind::DaemonSet => Disabled::DaemonOverhead,
+        Kind::Budget => Disabled::HeldPods,
+        Kind::Namespace => Disabled::NamespaceSelectors,
+        Kind::Volume | Kind::VolumeClaim => Disabled::Volumes,
+        Kind::StorageClass => Disabled::StorageClasses,
+        Kind::PriorityClass => Disabled::Priorities,
+        Kind::CsiNode => Disabled::VolumeLimits,
+        Kind::Attachment => Disabled::Detachment,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn failure(kind: Kind, why: Why) -> WatchFailure {
+        let resource = Resource { group: "karpenter.sh".to_owned(), plural: "nodepools".to_owned() };
+        WatchFailure { kind, resource, verb: WatchVerb::List, why }
+    }
+
+    #[test]
+    fn what_is_forbidden_is_told_once() {
+        let mut health = WatchHealth::default();
+        assert!(health.failed(failure(Kind::Budget, Why::Forbidden), at(0)).is_some());
+        assert!(health.failed(failure(Kind::Budget, Why::Forbidden), at(9)).is_none());
+        assert!(!health.blocks(), "budgets are not needed");
+        let other = health.failed(failure(Kind::Budget, Why::NotServed), at(10)).unwrap();
+        assert_eq!(other.since, at(0));
+        assert!(health.failed(failure(Kind::Pool, Why::NotServed), at(11)).is_some());
+        assert!(health.blocks());
+        assert_eq!(health.troubles().count(), 2);
+        assert!(health.recovered(Kind::Pool).is_some());
+        assert!(health.recovered(Kind::Pool).is_none());
+        assert!(!health.blocks());
+    }
+
+    #[test]
+    fn what_may_pass_is_told_when_it_lasts() {
+        let mut health = WatchHealth::default();
+        let down = || failure(Kind::Pod, Why::Other("down".to_owned()));
+        for second in [0, 20, 59] {
+            assert!(health.failed(down(), at(second)).is_none());
+        }
+        assert_eq!(health.troubles().count(), 0);
+        let told = health.failed(down(), at(60)).unwrap();
+        assert!(matches!(told.trouble, Trouble::Failing { failures: 4, .. }));
+        assert!(health.failed(down(), at(90)).is_none());
+        assert!(!health.blocks(), "what was listed before still holds");
+        assert!(health.recovered(Kind::Pod).is_some());
+        assert!(health.failed(down(), at(91)).is_none());
+        assert!(health.recovered(Kind::Pod).is_none(), "it was never told");
+    }
+}
