@@ -3,7 +3,8 @@
 //! Two types, because two kinds of field behave differently. [`Duration`] is rewritten in its normal form
 //! when it is stored (`90s` comes back as `1m30s`); [`NillableDuration`] keeps the text its author wrote, and
 //! has the extra value `Never`. The schema allows less than the reader does (no fractions, no signs, no units
-//! below a second), so the three patterns are offered as predicates of their own.
+//! below a second), so the three patterns are offered as predicates of their own. The embedded API server reads the grammar by itself, to name
+//! faults in Go's words.
 
 use std::fmt;
 use std::str::FromStr;

@@ -38,6 +38,11 @@ impl TypeRequirement {
         }
     }
 
+    /// Machines lack the label.
+    pub fn absent(key: &str) -> Self {
+        TypeRequirement { key: key.to_owned(), operator: Operator::DoesNotExist, values: Vec::new() }
+    }
+
     /// The label value this requirement fixes, if it fixes exactly one.
     pub fn single_value(&self) -> Option<&str> {
         match (self.operator, self.values.as_slice()) {
@@ -84,6 +89,21 @@ pub struct Offering {
 }
 
 impl Offering {
+    /// An offering of one zone and capacity type that can be had.
+    pub fn in_zone(zone: &str, capacity_type: &str, price: f64) -> Self {
+        Offering {
+            requirements: [
+                TypeRequirement::one_of(CAPACITY_TYPE_LABEL, [capacity_type]),
+                TypeRequirement::one_of(ZONE_LABEL, [zone]),
+            ]
+            .into(),
+            price,
+            available: true,
+            reservation: None,
+            capacity_override: ResourceList::new(),
+        }
+    }
+
     /// The single value the offering fixes for a label, if it does.
     pub fn single_value(&self, key: &str) -> Option<&str> {
         self.requirements.iter().find(|requirement| requirement.key == key)?.single_value()

@@ -70,6 +70,7 @@ pub mod nodeclaim;
 pub mod nodeoverlay;
 pub mod nodepool;
 pub mod nodepool_hash;
+pub mod owners;
 pub mod quantity;
 pub mod requirement;
 pub mod schedule;

@@ -126,6 +126,10 @@ pub const CAPACITY_OVERLAY_APPLIED_ANNOTATION: &str = "karpenter.sh/capacity-ove
 /// On claims that joiner makes: uids of the pods the machine is for, separated by commas. Who they are must outlive the process that
 /// decided, or they would be planned for twice.
 pub const PLANNED_PODS_ANNOTATION: &str = "joiner.sh/planned-pods";
+/// Annotation: uid of the claim that a Node or machine was launched for; names are used again, uids are not.
+pub const CLAIM_UID_ANNOTATION: &str = "joiner.sh/nodeclaim-uid";
+/// Annotation: what the provider calls the machine of a claim while it has no provider id.
+pub const LAUNCH_HANDLE_ANNOTATION: &str = "joiner.sh/launch-handle";
 /// On virtual pods: the pod stands for a capacity buffer.
 pub const BUFFER_FAKE_POD_ANNOTATION: &str = "karpenter.sh/capacity-buffer-fake-pod";
 /// On virtual pods: name of the capacity buffer.

@@ -3,7 +3,7 @@
 //! The dialect is that of the schedules people already have. Its grammar differs from what cron libraries
 //! take (weekday 7, `L`, `W`, `#`, a sixth field and ranges that wrap around are refused; `5/20` means
 //! `5-59/20`; empty list items are skipped), so this module reads the text itself into sets of numbers, and
-//! hands those sets to `croner` to walk the calendar.
+//! hands those sets to `croner` to walk the calendar. The embedded API server reads the same grammar by itself, to name faults in Kubernetes' words.
 //!
 //! Day of month and day of week combine as in classic cron: a field that contains a bare `*` or `?` leaves
 //! the choice to the other one, and when both are restricted either may match.

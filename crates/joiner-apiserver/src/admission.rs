@@ -1,7 +1,10 @@
 //! What a cluster with its default settings adds to objects on the way in, or refuses.
 
+mod amounts;
+mod limit_ranges;
 mod pods;
 mod quality;
+pub(crate) mod quotas;
 pub(crate) mod services;
 
 use std::sync::LazyLock;
@@ -10,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::resources::Resource;
 use crate::rest::{Core, Failure, meta_mut, meta_text};
-use crate::store::{ResourceName, Session, Stored};
+use crate::store::{Listed, ResourceName, Session, Stored};
 
 /// The namespace of a new object must exist and must not be on its way out.
 pub(crate) fn namespace_of_new(
@@ -51,14 +54,19 @@ pub(crate) struct Around {
     pod: pods::Around,
     /// The default one, for a claim.
     storage_class: Option<Stored>,
+    /// Those of the namespace, for a pod or a claim.
+    limit_ranges: Listed,
 }
 
 impl Around {
     pub(crate) fn look(session: &Session<'_>, resource: &Resource, object: &Value) -> Self {
+        let limit_ranges = || limit_ranges::of_namespace(session, meta_text(object, "namespace"));
         if resource.is("", "pods") {
-            Self { pod: pods::Around::look(session, object), ..Self::default() }
+            let pod = pods::Around::look(session, object);
+            Self { pod, limit_ranges: limit_ranges(), ..Self::default() }
         } else if resource.is("", "persistentvolumeclaims") {
-            Self { storage_class: default_storage_class(session), ..Self::default() }
+            let storage_class = default_storage_class(session);
+            Self { storage_class, limit_ranges: limit_ranges(), ..Self::default() }
         } else {
             Self::default()
         }
@@ -76,7 +84,10 @@ pub(crate) fn on_create(
         return Ok(());
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "pods") => pods::on_create(core, &around.pod, resource, object)?,
+        ("", "pods") => {
+            limit_ranges::fill(&around.limit_ranges, object);
+            pods::on_create(core, &around.pod, resource, object)?;
+        }
         ("", "nodes") => not_ready_taint(object),
         ("", "persistentvolumeclaims") => {
             add_finalizer(object, "kubernetes.io/pvc-protection");
@@ -101,6 +112,14 @@ pub(crate) fn on_create(
         _ => {}
     }
     Ok(())
+}
+
+/// A new object that was found to be right.
+///
+/// # Errors
+/// It asks for less or more than is allowed.
+pub(crate) fn check_new(around: &Around, resource: &Resource, object: &Value) -> Result<(), Failure> {
+    limit_ranges::check(&around.limit_ranges, resource, object)
 }
 
 /// A changed object.

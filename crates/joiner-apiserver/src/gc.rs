@@ -1,14 +1,15 @@
-//! The garbage collector, and the end of namespaces.
+//! The garbage collector, the end of namespaces, and the status of quotas.
 //!
 //! On a real cluster these are controllers of their own. Here they follow every write, when the server is told to collect: an object
 //! whose owners are gone goes, an owner deleted in the foreground waits for its dependents, an orphaned dependent loses its
-//! reference, and a namespace empties itself.
+//! reference, a namespace empties itself, and quotas say what is used ([`quotas`]).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::admission::quotas;
 use crate::resources::{Resource, Resources};
 use crate::rest::{
     Core, DeleteOptions, FieldValidation, UpdateContext, WriteOptions, delete_object, meta_mut, meta_text,
@@ -26,6 +27,7 @@ pub(crate) fn collect(core: &Core, session: &mut Session<'_>) {
         if changes.is_empty() {
             return;
         }
+        quotas::follow(core, session, &changes);
         let mut shaken = BTreeSet::new();
         for (resource, change) in changes {
             if change.kind == ChangeKind::Deleted {
@@ -211,7 +213,11 @@ fn rewrite(core: &Core, session: &mut Session<'_>, place: &Location, old: &Value
 }
 
 fn remove(core: &Core, session: &mut Session<'_>, place: &Location, object: &Stored) {
-    let Some(resource) = resource_of(core, place) else { return };
+    let Some(resource) = resource_of(core, place) else {
+        // Nobody serves it, so nobody can hold it: earlier versions kept events of the two groups apart.
+        session.remove(&place.resource, meta_text(object, "namespace"), meta_text(object, "name"));
+        return;
+    };
     let options =
         DeleteOptions { propagation: Some(crate::rest::Propagation::Background), ..DeleteOptions::default() };
     let _ = delete_object(core, session, &resource, object, &options);

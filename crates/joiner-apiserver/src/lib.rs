@@ -31,7 +31,6 @@ pub mod direct;
 pub mod discovery;
 pub mod fields;
 mod gc;
-mod go_duration;
 mod json_text;
 pub mod openapi;
 pub mod patch;

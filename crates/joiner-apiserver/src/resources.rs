@@ -112,9 +112,10 @@ impl Resource {
 
     /// Whether a PUT of something missing creates it.
     pub fn created_by_update(&self) -> bool {
-        const KINDS: [(&str, &str); 9] = [
+        const KINDS: [(&str, &str); 10] = [
             ("coordination.k8s.io", "leases"),
             ("", "events"),
+            ("events.k8s.io", "events"),
             ("", "endpoints"),
             ("", "limitranges"),
             ("rbac.authorization.k8s.io", "roles"),
@@ -196,7 +197,7 @@ const GENERATION: [(&str, &str); 29] = [
 type FieldPaths = &'static [(&'static str, &'static str)];
 
 /// Fields that selectors of a resource may name, and where their values are kept.
-const FIELDS: [(&str, &str, FieldPaths); 7] = [
+const FIELDS: [(&str, &str, FieldPaths); 8] = [
     (
         "",
         "pods",
@@ -234,7 +235,31 @@ const FIELDS: [(&str, &str, FieldPaths); 7] = [
             ("type", "type"),
         ],
     ),
+    (
+        "events.k8s.io",
+        "events",
+        &[
+            ("regarding.kind", "involvedObject.kind"),
+            ("regarding.namespace", "involvedObject.namespace"),
+            ("regarding.name", "involvedObject.name"),
+            ("regarding.uid", "involvedObject.uid"),
+            ("regarding.apiVersion", "involvedObject.apiVersion"),
+            ("regarding.resourceVersion", "involvedObject.resourceVersion"),
+            ("regarding.fieldPath", "involvedObject.fieldPath"),
+            ("reason", "reason"),
+            ("reportingController", "reportingComponent"),
+            ("type", "type"),
+        ],
+    ),
 ];
+
+/// Events of both groups are the same objects.
+fn kept_as(group: &str, plural: &str) -> ResourceName {
+    match (group, plural) {
+        ("events.k8s.io", "events") => ResourceName::new("", plural),
+        _ => ResourceName::new(group, plural),
+    }
+}
 
 /// A group with its versions, the preferred one first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -394,7 +419,7 @@ fn read_resource(group: &str, version: &str, resource: &Value) -> Resource {
         short_names: texts(resource, "shortNames"),
         categories: texts(resource, "categories"),
         subresources: subresources.collect(),
-        stored_as: ResourceName::new(group, &plural),
+        stored_as: kept_as(group, &plural),
         plural,
         kind,
         custom: None,

@@ -23,7 +23,7 @@ use tower::service_fn;
 use crate::credentials::{CredentialError, Credentials};
 use crate::rest::Failure;
 use crate::service::{ApiServer, ResponseBody, drain};
-use crate::tokens::same;
+use crate::tokens::{bearer, same};
 
 /// So many clients at once, each with as many requests as HTTP/2 allows it.
 const MOST_CONNECTIONS: usize = 4096;
@@ -143,7 +143,7 @@ impl Endpoint {
     /// Answers until `end` comes. Open watches are cut off then.
     pub async fn serve(self, server: ApiServer, end: impl Future<Output = ()>) {
         server.admit(&self.token);
-        let token: Arc<str> = format!("Bearer {}", self.token).into();
+        let token: Arc<str> = self.token.as_str().into();
         let room = Arc::new(Semaphore::new(self.most_connections));
         let mut connections = JoinSet::new();
         tokio::pin!(end);
@@ -178,7 +178,8 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer, t
         let (server, token) = (server.clone(), token.clone());
         async move {
             let given = request.headers().get(AUTHORIZATION).map_or(&[][..], HeaderValue::as_bytes);
-            let known = same(given, token.as_bytes()) || is_issued(&server, given);
+            let known =
+                bearer(given).is_some_and(|given| same(given, token.as_bytes()) || is_issued(&server, given));
             let refused = if !known {
                 Failure::new(401, "Unauthorized", "Unauthorized")
             } else if request.headers().contains_key(ORIGIN) {
@@ -198,8 +199,7 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer, t
 
 /// Whether a service account shows a token that it has got from the server.
 fn is_issued(server: &ApiServer, given: &[u8]) -> bool {
-    let token = given.strip_prefix(b"Bearer ").and_then(|token| std::str::from_utf8(token).ok());
-    token.is_some_and(|token| server.knows_token(token))
+    std::str::from_utf8(given).is_ok_and(|token| server.knows_token(token))
 }
 
 fn refuse(failure: &Failure) -> Response<ResponseBody> {
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
     use crate::service::Settings;
 
-    async fn ask(endpoint: (SocketAddr, &str), token: &str, path: &str) -> String {
+    async fn ask(endpoint: (SocketAddr, &str), authorization: &str, path: &str) -> String {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(endpoint.1.as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -235,7 +235,7 @@ mod tests {
         let name = ServerName::try_from("localhost").unwrap();
         let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
         let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization}\r\nConnection: close\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
@@ -257,11 +257,16 @@ mod tests {
         let serving = tokio::spawn(endpoint.serve(server, async move {
             let _ = stopped.await;
         }));
-        let answer = ask((address, &authority), &token, "/api/v1/namespaces/default").await;
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        assert!(answer.contains("\"kind\":\"Namespace\""), "{answer}");
-        let answer = ask((address, &authority), "wrong", "/api/v1/namespaces/default").await;
-        assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+        let path = "/api/v1/namespaces/default";
+        for scheme in ["Bearer", "bearer"] {
+            let answer = ask((address, &authority), &format!("{scheme} {token}"), path).await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "{scheme}: {answer}");
+            assert!(answer.contains("\"kind\":\"Namespace\""), "{answer}");
+        }
+        for authorization in ["Bearer wrong", &token] {
+            let answer = ask((address, &authority), authorization, path).await;
+            assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+        }
         drop(stop);
         tokio::time::timeout(Duration::from_secs(10), serving).await.unwrap().unwrap();
         assert!(TcpStream::connect(address).await.is_err());

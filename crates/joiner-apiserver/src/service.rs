@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -75,7 +75,7 @@ impl ApiServer {
         Ok(Self::with_store(clock, settings, store, known))
     }
 
-    fn with_store(clock: Arc<dyn Clock>, settings: &Settings, store: Store, known: bool) -> Self {
+    pub(crate) fn with_store(clock: Arc<dyn Clock>, settings: &Settings, store: Store, known: bool) -> Self {
         if settings.collect_garbage {
             store.keep_unsettled();
         }
@@ -170,19 +170,30 @@ impl ApiServer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let answer = match read(request).await {
-            Ok(incoming) => rest::handle(&self.core, &incoming).await,
+            Ok(incoming) => self.answered(&incoming).await,
             Err(failure) => Err(failure),
-        };
-        // Whatever the answer tells must not be lost any more, refusals included.
-        let answer = match self.core.store.saved().await {
-            Ok(()) => answer,
-            Err(reason) => {
-                Err(Failure::new(500, "InternalError", format!("Internal error occurred: {reason}")))
-            }
         };
         match answer {
             Ok(answer) => write(answer),
             Err(failure) => refuse(&failure),
+        }
+    }
+
+    /// The answer to a request that was read. Whatever it tells must not be lost any more, refusals included.
+    async fn answered(&self, incoming: &Incoming) -> Result<Answer, Failure> {
+        let store = &self.core.store;
+        loop {
+            let stalled = store.stalled();
+            let answer = rest::handle(&self.core, incoming).await;
+            if stalled.is_some() && stalled == store.stalled() {
+                return answer;
+            }
+            match store.saved().await {
+                Ok(()) => return answer,
+                // It may tell of a change that the disk did not take: it is read again without.
+                Err(_) if incoming.method == Method::GET => {}
+                Err(reason) => return Err(Failure::not_saved(&reason)),
+            }
         }
     }
 }

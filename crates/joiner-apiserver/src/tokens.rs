@@ -152,8 +152,30 @@ impl Issued {
     }
 }
 
+/// The token in a header `Authorization`. The name of its scheme may be written in letters of any case.
+pub(crate) fn bearer(header: &[u8]) -> Option<&[u8]> {
+    let mut words = header.trim_ascii().split(|byte| *byte == b' ');
+    let scheme = words.next()?;
+    words.next().filter(|token| scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty())
+}
+
 /// Compares without telling by its duration where a difference is.
 pub(crate) fn same(given: &[u8], wanted: &[u8]) -> bool {
     given.len() == wanted.len()
         && given.iter().zip(wanted).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bearer;
+
+    #[test]
+    fn the_scheme_may_be_written_in_any_case() {
+        for header in ["Bearer abc", "bearer abc", "BEARER abc", "  bEaReR abc "] {
+            assert_eq!(bearer(header.as_bytes()), Some(&b"abc"[..]), "{header}");
+        }
+        for header in ["", "abc", "Bearer", "Bearer ", "Basic abc", "bearerabc"] {
+            assert_eq!(bearer(header.as_bytes()), None, "{header}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ mod addresses;
 mod autoscalers;
 mod claims;
 mod containers;
+mod events;
 mod handlers;
 mod ingresses;
 mod jobs;
@@ -58,6 +59,9 @@ pub(crate) fn on_create(resource: &Resource, object: &Value) -> Vec<Cause> {
     }
     if resource.is("batch", "cronjobs") {
         causes.extend(schedules::on_create(object));
+    }
+    if resource.is("events.k8s.io", "events") {
+        events::strictly(object, &mut causes);
     }
     if resource.is("networking.k8s.io", "ingresses") {
         causes.extend(ingresses::on_create(object));
@@ -114,6 +118,7 @@ pub(crate) fn on_update(resource: &Resource, old: &Value, new: &Value, subresour
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             causes.extend(definition_on_update(old, new));
         }
+        ("events.k8s.io", "events") => events::on_update(old, new, &mut causes),
         ("scheduling.k8s.io", "priorityclasses") if old["value"] != new["value"] => {
             causes.push(Cause::forbidden("value", "may not be changed in an update."));
         }
@@ -165,6 +170,7 @@ fn other_kind_rules(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
         ("networking.k8s.io", "ingresses") => ingresses::check(object, causes),
         ("networking.k8s.io", "ingressclasses") => ingresses::class(object, causes),
         ("networking.k8s.io", "networkpolicies") => network_policies::check(object, causes),
+        ("" | "events.k8s.io", "events") => events::check(resource, object, causes),
         _ => {}
     }
 }

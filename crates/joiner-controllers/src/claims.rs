@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use joiner_api::names::{self, kinds};
 use joiner_api::nodeclaim::ResourceRequests;
 use joiner_api::{NodeClaim, NodeClaimSpec, NodePool, NodeRequirement, nodepool_hash};
+use joiner_core::model::Snapshot;
 use joiner_core::model::names::CPU;
-use joiner_core::model::{Operator, Snapshot};
 use joiner_core::plan::PlannedMachine;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -42,7 +42,7 @@ pub fn claim_of(
         }
     }
     labels.insert(names::NODEPOOL_LABEL.to_owned(), pool.name_any());
-    labels.insert(format!("{}/{}", class.group, class.kind.to_lowercase()), class.name.clone());
+    labels.insert(names::node_class_label(&class.group, &class.kind), class.name.clone());
     let mut annotations = template.metadata.annotations.clone().unwrap_or_default();
     if let Ok(hashed) = nodepool_hash::Template::of(template) {
         annotations
@@ -125,7 +125,7 @@ fn requirements(snapshot: &Snapshot, machine: &PlannedMachine) -> Vec<NodeRequir
         }
         all.push(NodeRequirement {
             key: written.key.clone(),
-            operator: operator_text(written.operator).to_owned(),
+            operator: written.operator.text().to_owned(),
             values: written.values.clone(),
             min_values: written.min_values.map(i64::from),
         });
@@ -135,19 +135,6 @@ fn requirements(snapshot: &Snapshot, machine: &PlannedMachine) -> Vec<NodeRequir
         ..NodeRequirement::is_in(names::INSTANCE_TYPE_LABEL, types)
     });
     all
-}
-
-fn operator_text(operator: Operator) -> &'static str {
-    match operator {
-        Operator::In => "In",
-        Operator::NotIn => "NotIn",
-        Operator::Exists => "Exists",
-        Operator::DoesNotExist => "DoesNotExist",
-        Operator::Gt => "Gt",
-        Operator::Lt => "Lt",
-        Operator::Gte => "Gte",
-        Operator::Lte => "Lte",
-    }
 }
 
 /// Requests of the pods and of the daemons that come with them.

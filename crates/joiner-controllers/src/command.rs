@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 use joiner_api::{NodeClaim, NodePool};
-use joiner_provider::Terminated;
+use joiner_provider::{GroupKind, Handle, Terminated};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Node};
 use serde_json::Value;
 
@@ -94,8 +94,17 @@ pub enum Command {
     },
     /// Ends a machine.
     Terminate {
+        /// Kind of its node class, which tells the provider.
+        class: GroupKind,
         /// Provider id.
         provider_id: String,
+    },
+    /// Gives a launch up that is pending.
+    CancelLaunch {
+        /// Kind of its node class, which tells the provider.
+        class: GroupKind,
+        /// What the provider calls it.
+        handle: Handle,
     },
     /// Writes the last decisions.
     WriteRecord(Box<ConfigMap>),

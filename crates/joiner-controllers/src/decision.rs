@@ -201,7 +201,8 @@ pub fn described(command: &Command) -> (Verb, Subject) {
         Command::DeletePod { namespace, name, uid, .. } => {
             (Verb::Delete, Subject::within("Pod", namespace, name, Some(uid.clone())))
         }
-        Command::Terminate { provider_id } => (Verb::Terminate, named("Machine", provider_id)),
+        Command::Terminate { provider_id, .. } => (Verb::Terminate, named("Machine", provider_id)),
+        Command::CancelLaunch { handle, .. } => (Verb::CancelLaunch, named("Launch", &handle.0)),
         Command::CreateEvent(event) => (Verb::WriteEvent, subject_of(&**event)),
         Command::PatchEvent { namespace, name, .. } => {
             (Verb::WriteEvent, Subject::within("Event", namespace, name, None))

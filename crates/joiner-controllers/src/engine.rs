@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
-use joiner_api::names::{CAPACITY_TYPE_LABEL, INSTANCE_TYPE_LABEL, NODEPOOL_LABEL, ZONE_LABEL, conditions};
-use joiner_provider::{Clock, LaunchRequest, OfferingKey, Provider, Unregistered};
+use joiner_api::names::NODEPOOL_LABEL;
+use joiner_provider::{Clock, Health, RankedOffering, Registry};
 use joiner_record::{Entry, Reason};
-use joiner_state::Memo;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, ResourceExt};
 use tokio::sync::{mpsc, watch as signal};
@@ -20,10 +19,11 @@ use crate::command::{Command, Step};
 use crate::decision::{Journal, Moment};
 use crate::emptiness;
 use crate::execute::Executor;
-use crate::lifecycle::{condition, is_true, signed};
+use crate::lifecycle::signed;
 use crate::nodepools;
+use crate::planning::Planning;
 use crate::pods;
-use crate::provision::{self, Nominations};
+use crate::provision::Nominations;
 use crate::queue::{Key, Queue};
 use crate::record::Recorder;
 use crate::reports::Report;
@@ -33,7 +33,7 @@ use crate::summary::{LastPlan, Summary};
 use crate::termination::Evictions;
 use crate::watch;
 use crate::watch_health::WatchHealth;
-use crate::world::{Change, Seen, World};
+use crate::world::{Change, Seen, Shelf, World};
 
 /// Reports that may wait.
 const ROOM: usize = 4096;
@@ -53,15 +53,10 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// Controllers over a client and a provider; they do nothing before [`Controllers::run`].
-    pub fn new(
-        client: Client,
-        provider: Arc<dyn Provider>,
-        clock: Arc<dyn Clock>,
-        settings: Settings,
-    ) -> Self {
+    /// Controllers over a client and providers; they do nothing before [`Controllers::run`].
+    pub fn new(client: Client, registry: Registry, clock: Arc<dyn Clock>, settings: Settings) -> Self {
         let (publisher, summary) = signal::channel(Summary::default());
-        Self { engine: Engine::new(client, provider, clock, settings, publisher), summary }
+        Self { engine: Engine::new(client, registry, clock, settings, publisher), summary }
     }
 
     /// The present state in numbers, renewed as things happen.
@@ -83,11 +78,12 @@ impl Controllers {
 /// All that the loop knows.
 pub(crate) struct Engine {
     client: Client,
-    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) registry: Registry,
     executor: Executor,
     clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) world: World,
+    pub(crate) planning: Planning,
     pub(crate) queue: Queue,
     pub(crate) recorder: Recorder,
     pub(crate) journal: Journal,
@@ -118,18 +114,18 @@ pub(crate) struct Engine {
     pub(crate) leaving: BTreeSet<String>,
     /// Provider ids of machines that are no more.
     pub(crate) gone: BTreeSet<String>,
-    /// Offerings without capacity, and until when they are left alone.
-    pub(crate) out_of_stock: BTreeMap<OfferingKey, Timestamp>,
+    /// What could not be had of late.
+    pub(crate) health: Health,
+    /// What claims on their way may be launched as, as it was planned; a claim that is not in it is ranked anew.
+    pub(crate) planned_offerings: BTreeMap<String, Arc<[RankedOffering]>>,
     pub(crate) last_plan: Option<LastPlan>,
     pub(crate) roster: Roster,
-    /// What the last decision read of nodes and claims.
-    pub(crate) memo: Memo,
     /// When keys that look at many objects were last looked at.
     looked: BTreeMap<Key, Timestamp>,
-    to_launch: Vec<Arc<NodeClaim>>,
-    reports: mpsc::Sender<Report>,
+    pub(crate) to_launch: Vec<Arc<NodeClaim>>,
+    pub(crate) reports: mpsc::Sender<Report>,
     inbox: Option<mpsc::Receiver<Report>>,
-    tasks: JoinSet<()>,
+    pub(crate) tasks: JoinSet<()>,
     publisher: signal::Sender<Summary>,
     started: bool,
 }
@@ -156,20 +152,25 @@ impl Batch {
 impl Engine {
     fn new(
         client: Client,
-        provider: Arc<dyn Provider>,
+        registry: Registry,
         clock: Arc<dyn Clock>,
         settings: Settings,
         publisher: signal::Sender<Summary>,
     ) -> Self {
         let (reports, inbox) = mpsc::channel(ROOM);
+        let mut world = World::default();
+        world.classes = registry.kinds().map(|(kind, _)| (kind.group_kind(), Shelf::default())).collect();
         Self {
-            executor: Executor::new(client.clone(), provider.clone()),
+            executor: Executor::new(client.clone(), registry.clone()),
             client,
-            provider,
+            registry,
             journal: Journal::new(settings.journal, settings.journal_bytes, clock.now()),
             clock,
+            planning: Planning::new(settings.respect_preferences),
+            health: Health::new(settings.offering_pause),
+            planned_offerings: BTreeMap::new(),
             settings,
-            world: World::default(),
+            world,
             queue: Queue::default(),
             recorder: Recorder::default(),
             nominations: Nominations::default(),
@@ -187,10 +188,8 @@ impl Engine {
             empty_since: BTreeMap::new(),
             leaving: BTreeSet::new(),
             gone: BTreeSet::new(),
-            out_of_stock: BTreeMap::new(),
             last_plan: None,
             roster: Roster::default(),
-            memo: Memo::default(),
             looked: BTreeMap::new(),
             to_launch: Vec::new(),
             reports,
@@ -203,7 +202,7 @@ impl Engine {
 
     async fn run(mut self, shutdown: impl Future<Output = ()>) {
         let mut watches = JoinSet::new();
-        let mut events = watch::start(&self.client, self.provider.node_class_kinds(), &mut watches);
+        let mut events = watch::start(&self.client, &self.registry, &mut watches);
         let Some(mut inbox) = self.inbox.take() else { return };
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
@@ -255,25 +254,7 @@ impl Engine {
     fn start(&mut self) {
         self.started = true;
         let now = self.now();
-        let mut machines = Vec::new();
-        for claim in self.world.claims.values() {
-            let Some(launched) = condition(claim, conditions::LAUNCHED).filter(|of| of.status == "True")
-            else {
-                continue;
-            };
-            let joined = is_true(claim, conditions::REGISTERED) || !self.world.nodes_of(claim).is_empty();
-            if !joined && claim.metadata.deletion_timestamp.is_none() && self.is_ours(claim) {
-                machines.push(Unregistered {
-                    claim: claim.clone(),
-                    class: provision::stored_class(&self.world, &claim.spec.node_class_ref),
-                    launched_at: launched.last_transition_time.0,
-                });
-            }
-        }
-        if !machines.is_empty() {
-            let provider = self.provider.clone();
-            self.tasks.spawn(async move { provider.adopt(machines, now).await });
-        }
+        self.adopt_unregistered(now);
         self.queue.add(Key::Disruption, now);
         self.queue.add(Key::Collect, now);
         self.queue.add(Key::Provision, now);
@@ -282,7 +263,7 @@ impl Engine {
     /// Looks at everything that is due.
     fn turn(&mut self) {
         let now = self.now();
-        self.roster.refresh(&self.world, &*self.provider);
+        self.roster.refresh(&self.world, &self.registry);
         self.decided_usd_per_hour = 0.0;
         while let Some(key) = self.queue.pop(now) {
             if let Some(again) = self.busy.get_mut(&key) {
@@ -351,54 +332,9 @@ impl Engine {
         });
     }
 
-    /// Asks the provider what there is.
-    pub(crate) fn list_instances(&mut self) {
-        self.busy.insert(Key::Collect, false);
-        let (provider, reports) = (self.provider.clone(), self.reports.clone());
-        self.tasks.spawn(async move {
-            let listed = provider.list().await;
-            let _ = reports.send(Report::Listed(listed)).await;
-        });
-    }
-
-    /// The claim is launched at the end of this turn, together with the others.
-    pub(crate) fn launch_soon(&mut self, claim: Arc<NodeClaim>) {
-        self.busy.insert(Key::Claim(claim.name_any()), false);
-        self.to_launch.push(claim);
-    }
-
-    fn launch(&mut self) {
-        if self.to_launch.is_empty() {
-            return;
-        }
-        let unavailable = Arc::new(self.unavailable());
-        let claims = std::mem::take(&mut self.to_launch);
-        let requests: Vec<LaunchRequest> = claims
-            .iter()
-            .map(|claim| LaunchRequest {
-                claim: claim.clone(),
-                class: provision::stored_class(&self.world, &claim.spec.node_class_ref),
-                unavailable: unavailable.clone(),
-            })
-            .collect();
-        let (provider, reports) = (self.provider.clone(), self.reports.clone());
-        self.tasks.spawn(async move {
-            let outcomes = provider.launch(requests).await;
-            let launched = claims.into_iter().zip(outcomes).collect();
-            let _ = reports.send(Report::Launched(launched)).await;
-        });
-    }
-
-    /// Offerings to leave alone now.
-    pub(crate) fn unavailable(&mut self) -> BTreeSet<OfferingKey> {
-        let now = self.now();
-        self.out_of_stock.retain(|_, until| *until > now);
-        self.out_of_stock.keys().cloned().collect()
-    }
-
-    /// Whether a claim is of a node class that the provider serves.
+    /// Whether a claim is of a node class that is served here.
     pub(crate) fn is_ours(&self, claim: &NodeClaim) -> bool {
-        provision::is_served(&*self.provider, &claim.spec.node_class_ref)
+        self.registry.serves(&claim.spec.node_class_ref)
     }
 
     fn take_seen(&mut self, seen: Seen) {
@@ -421,27 +357,31 @@ impl Engine {
                     }
                 }
             }
-            Seen::Class(event) => {
-                self.world.classes.observe(event);
+            Seen::Class(kind, event) => {
+                self.world.classes.entry(kind).or_default().observe(event);
                 self.classes_changed();
             }
-            Seen::OtherClass(event) => {
-                self.world.other_classes.observe(event);
+            // A decision reads the newest types, so it only has to be made; what was refused may be possible now.
+            Seen::Types(_) => {
+                self.batch.decided.clear();
                 self.classes_changed();
             }
-            Seen::Overlay(event) => drop(self.world.overlays.observe(event)),
-            Seen::DaemonSet(event) => drop(self.world.daemon_sets.observe(event)),
+            Seen::Overlay(event) => self.planning.overlays(&self.world.overlays.observe(event)),
+            Seen::DaemonSet(event) => self.planning.daemon_sets(&self.world.daemon_sets.observe(event)),
             Seen::Budget(event) => drop(self.world.budgets.observe(event)),
-            Seen::Namespace(event) => drop(self.world.namespaces.observe(event)),
-            Seen::Volume(event) => drop(self.world.volumes.observe(event)),
-            Seen::VolumeClaim(event) => drop(self.world.volume_claims.observe(event)),
-            Seen::StorageClass(event) => drop(self.world.storage_classes.observe(event)),
-            Seen::PriorityClass(event) => drop(self.world.priority_classes.observe(event)),
-            Seen::CsiNode(event) => drop(self.world.csi_nodes.observe(event)),
+            Seen::Namespace(event) => self.planning.namespaces(&self.world.namespaces.observe(event)),
+            Seen::Volume(event) => self.planning.volumes(&self.world.volumes.observe(event)),
+            Seen::VolumeClaim(event) => self.planning.volume_claims(&self.world.volume_claims.observe(event)),
+            Seen::StorageClass(event) => {
+                self.planning.storage_classes(&self.world.storage_classes.observe(event))
+            }
+            Seen::PriorityClass(event) => {
+                self.planning.priority_classes(&self.world.priority_classes.observe(event))
+            }
+            Seen::CsiNode(event) => self.planning.csi_nodes(&self.world.csi_nodes.observe(event)),
             Seen::Attachment(event) => drop(self.world.attachments.observe(event)),
-            Seen::NotNeeded(kind) => self.world.set_absent(kind),
             Seen::WatchFailed(failure) => self.watch_failed(failure),
-            Seen::WatchRecovered(kind) => self.watch_recovered(kind),
+            Seen::WatchRecovered(watched) => self.watch_recovered(&watched),
         }
     }
 
@@ -457,6 +397,7 @@ impl Engine {
 
     fn pod_changed(&mut self, change: &Change<Pod>) {
         self.world.index_pod(change);
+        self.planning.pod(change);
         let key = &change.key;
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let nodes: BTreeSet<&str> = [old, new].into_iter().flatten().filter_map(pods::node_name).collect();
@@ -524,6 +465,7 @@ impl Engine {
 
     pub(crate) fn node_changed(&mut self, change: &Change<Node>) {
         self.world.index_node(change);
+        self.planning.node(change);
         self.soon(Key::Node(change.key.clone()));
         self.soon(Key::Disruption);
         let nodes = [change.old.as_deref(), change.new.as_deref()];
@@ -555,6 +497,7 @@ impl Engine {
 
     pub(crate) fn claim_changed(&mut self, change: &Change<NodeClaim>) {
         self.world.index_claim(change);
+        self.planning.claim(change);
         self.roster.touch(change.key.clone());
         self.soon(Key::Claim(change.key.clone()));
         self.soon(Key::Disruption);
@@ -596,6 +539,7 @@ impl Engine {
                 map.remove(&change.key);
             }
             self.leaving.remove(&change.key);
+            self.planned_offerings.remove(&change.key);
             self.pauses.remove(&Key::Claim(change.key.clone()));
             if let Some(id) =
                 change.old.as_ref().and_then(|claim| claim.status.as_ref()?.provider_id.as_ref())
@@ -617,7 +561,7 @@ impl Engine {
     }
 
     fn publish(&mut self, now: Timestamp) {
-        self.roster.refresh(&self.world, &*self.provider);
+        self.roster.refresh(&self.world, &self.registry);
         let Totals { nodes, starting, leaving, dollars_per_hour } = self.roster.totals();
         let journal = self.journal.ring();
         let refusals = self.refused.iter().take(REFUSALS);
@@ -650,12 +594,4 @@ impl Engine {
             !same
         });
     }
-}
-
-/// What the machine of a claim costs.
-pub(crate) fn price(provider: &dyn Provider, claim: &NodeClaim) -> f64 {
-    let label = |key: &str| claim.labels().get(key).map(String::as_str);
-    let Some(name) = label(INSTANCE_TYPE_LABEL) else { return 0.0 };
-    let types = provider.types(&claim.spec.node_class_ref);
-    types.price(name, label(ZONE_LABEL), label(CAPACITY_TYPE_LABEL)).unwrap_or(0.0)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use joiner_api::{NodeClaim, NodePool};
-use joiner_provider::Provider;
+use joiner_provider::{Error, GroupKind, Provider, Registry, Terminated};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Pod};
 use kube::Client;
 use kube::api::{Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
@@ -20,21 +20,21 @@ const MANAGER: &str = "joiner";
 #[derive(Clone)]
 pub struct Executor {
     client: Client,
-    provider: Arc<dyn Provider>,
+    registry: Registry,
     claims: Api<NodeClaim>,
     nodes: Api<Node>,
     pools: Api<NodePool>,
 }
 
 impl Executor {
-    /// An executor over a client and a provider.
-    pub fn new(client: Client, provider: Arc<dyn Provider>) -> Self {
+    /// An executor over a client and providers.
+    pub fn new(client: Client, registry: Registry) -> Self {
         Self {
             claims: Api::all(client.clone()),
             nodes: Api::all(client.clone()),
             pools: Api::all(client.clone()),
             client,
-            provider,
+            registry,
         }
     }
 
@@ -112,13 +112,11 @@ impl Executor {
                 let deletion = DeleteParams { grace_period_seconds: Some(*grace_seconds), ..exactly(uid) };
                 answer(api.delete(name, &deletion).await, |_| Done::Nothing)
             }
-            Command::Terminate { provider_id } => {
-                let outcomes = self.provider.terminate(vec![provider_id.clone()]).await;
-                match outcomes.into_iter().next() {
-                    Some(Ok(terminated)) => Ok(Done::Machine(terminated)),
-                    Some(Err(error)) => Err(Failure::Provider(error)),
-                    None => Err(Failure::Other("the provider gave no answer".to_owned())),
-                }
+            Command::Terminate { class, provider_id } => {
+                machine_done(self.provider(class)?.terminate(vec![provider_id.clone()]).await)
+            }
+            Command::CancelLaunch { class, handle } => {
+                machine_done(self.provider(class)?.cancel(vec![handle.clone()]).await)
             }
             Command::WriteRecord(map) => {
                 let namespace = map.metadata.namespace.as_deref().unwrap_or("default");
@@ -139,6 +137,11 @@ impl Executor {
         }
     }
 
+    fn provider(&self, class: &GroupKind) -> Result<&Arc<dyn Provider>, Failure> {
+        let provider = self.registry.provider_of_kind(class);
+        provider.ok_or_else(|| Failure::Other(format!("node classes of kind `{class}` are not served here")))
+    }
+
     async fn confirm_empty(&self, node: &str) -> Result<Done, Failure> {
         let api: Api<Pod> = Api::all(self.client.clone());
         let found = api.list(&ListParams::default().fields(&format!("spec.nodeName={node}"))).await;
@@ -152,6 +155,14 @@ impl Executor {
 
 fn answer<T>(result: Result<T, kube::Error>, done: impl FnOnce(T) -> Done) -> Result<Done, Failure> {
     result.map(done).map_err(failure)
+}
+
+fn machine_done(outcomes: Vec<Result<Terminated, Error>>) -> Result<Done, Failure> {
+    match outcomes.into_iter().next() {
+        Some(Ok(terminated)) => Ok(Done::Machine(terminated)),
+        Some(Err(error)) => Err(Failure::Provider(error)),
+        None => Err(Failure::Other("the provider gave no answer".to_owned())),
+    }
 }
 
 fn claim_done(claim: NodeClaim) -> Done {

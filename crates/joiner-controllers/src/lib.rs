@@ -11,7 +11,8 @@
 //! One task, [`Controllers::run`], owns everything that is known. Watches ([`watch`]) and answers to its own writes come to it as events; it brings the
 //! [`world`] up to date and notes which keys ([`queue`]) are to be looked at. A look is a pure function: [`lifecycle`] and [`termination`]
 //! for claims and nodes, [`nodepools`] for pools, [`provision`] for pods without a place, [`emptiness`] for nodes without pods. What it
-//! returns, a [`command::Step`], is carried out by [`execute`] beside the loop, one step per key at a time.
+//! returns, a [`command::Step`], is carried out by [`execute`] beside the loop, one step per key at a time. Machines are launched and listed
+//! beside it too (`machines`), by whichever provider the [registry](joiner_provider::Registry) names for their class; outcomes come back one by one.
 //!
 //! What this buys:
 //!
@@ -36,7 +37,10 @@ mod engine;
 pub mod execute;
 pub mod lifecycle;
 mod looks;
+mod machines;
 pub mod nodepools;
+mod offerings;
+pub mod planning;
 pub mod pods;
 pub mod provision;
 pub mod queue;

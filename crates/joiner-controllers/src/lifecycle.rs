@@ -10,7 +10,7 @@ use joiner_api::names::{self, conditions};
 use joiner_api::quantity::Quantity;
 use joiner_api::{NodeClaim, NodeClaimStatus, NodePool};
 use joiner_core::model::{Effect, Taint as CoreTaint};
-use joiner_provider::{Error, Launched};
+use joiner_provider::{Error, Handle, Launched};
 use joiner_record::{GaveUp, Verdict};
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -410,6 +410,19 @@ pub fn launched(claim: &NodeClaim, machine: &Launched, now: Timestamp) -> Vec<Co
     commands
 }
 
+/// What is written when a launch was accepted and has no machine to show yet: with the handle on the claim it can be given up, whoever
+/// remembers it.
+pub fn launch_pending(claim: &NodeClaim, handle: &Handle) -> Vec<Command> {
+    if claim.annotations().get(names::LAUNCH_HANDLE_ANNOTATION) == Some(&handle.0) {
+        return Vec::new();
+    }
+    let patch = json!({"metadata": {
+        "resourceVersion": claim.resource_version(),
+        "annotations": {names::LAUNCH_HANDLE_ANNOTATION: handle.0},
+    }});
+    vec![Command::PatchClaim { name: claim.name_any(), patch }]
+}
+
 fn give_up(claim: &NodeClaim, why: GaveUp) -> Step {
     let verdict = Verdict::GaveUp { why };
     Step {
@@ -424,13 +437,13 @@ fn give_up(claim: &NodeClaim, why: GaveUp) -> Step {
 pub fn launch_failed(claim: &NodeClaim, error: &Error, now: Timestamp) -> Step {
     let mut step = Step::default();
     let (reason, message) = match error {
-        Error::InsufficientCapacity { message, .. } => {
+        Error::NoCapacity { message, .. } | Error::Quota { message, .. } => {
             return give_up(claim, GaveUp::NoCapacity { message: message.clone() });
         }
-        Error::NodeClassNotReady(message) => {
+        Error::ClassNotReady(message) => {
             return give_up(claim, GaveUp::ClassNotReady { message: message.clone() });
         }
-        Error::Rejected { reason, message } => (reason.as_str(), message.clone()),
+        Error::Invalid { reason, message } => (reason.as_str(), message.clone()),
         Error::Throttled { .. } | Error::Denied(_) | Error::Transient(_) => {
             ("LaunchFailed", error.to_string())
         }

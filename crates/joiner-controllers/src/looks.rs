@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use joiner_api::condition::{ConditionSet, ConditionTypes};
 use joiner_api::names::{self, NODEPOOL_LABEL, conditions};
 use joiner_api::{NodeClaim, NodePool};
-use joiner_provider::Provider;
+use joiner_provider::Registry;
 use joiner_record::decision::MOST_NAMED;
 use joiner_record::{Nomination, Reason, Subject, Verdict};
 use k8s_openapi::api::core::v1::Node;
@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::command::{Command, Step};
 use crate::decision::{Decided, subject_of};
 use crate::emptiness::{self, Candidate, Stays};
-use crate::engine::{Engine, price};
+use crate::engine::Engine;
 use crate::lifecycle::{self, signed, status_patch, subject};
 use crate::nodepools;
 use crate::provision::{self, Context, Proposal};
@@ -63,6 +63,7 @@ impl Engine {
         let nodes: Vec<&Node> = self.world.nodes_of(&claim).into_iter().map(|node| &**node).collect();
         let step = if claim.metadata.deletion_timestamp.is_some() {
             let id = claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
+            let id = id.or_else(|| claim.annotations().get(names::LAUNCH_HANDLE_ANNOTATION));
             termination::claim_step(&termination::ClaimFacts {
                 claim: &claim,
                 nodes,
@@ -95,9 +96,8 @@ impl Engine {
     fn look_at_node(&mut self, name: &str, now: Timestamp) {
         let Some(node) = self.world.nodes.get(name).cloned() else { return };
         let finalizer = node.finalizers().iter().any(|of| of == names::TERMINATION_FINALIZER);
-        let managed =
-            self.provider.node_class_kinds().iter().any(|kind| node.labels().contains_key(&kind.label()));
-        if node.metadata.deletion_timestamp.is_none() || !finalizer || !managed {
+        let Some(class) = self.registry.kind_of_node(&node) else { return };
+        if node.metadata.deletion_timestamp.is_none() || !finalizer {
             return;
         }
         let world = &self.world;
@@ -107,6 +107,7 @@ impl Engine {
         };
         let step = termination::node_step(&termination::NodeFacts {
             node: &node,
+            class,
             claim: world.claim_of(&node).map(|claim| &**claim),
             pods: world.pods_on(name).map(|pod| &**pod).collect(),
             attachments: world.attachments.values().filter(attached).map(|of| &**of).collect(),
@@ -122,10 +123,10 @@ impl Engine {
     fn look_at_pool(&mut self, name: &str, now: Timestamp) {
         let Some(pool) = self.world.pools.get(name).cloned() else { return };
         let class = &pool.spec.template.spec.node_class_ref;
-        if !provision::is_served(&*self.provider, class) {
+        if !self.registry.serves(class) {
             return;
         }
-        let well_known: BTreeSet<String> = self.provider.types(class).well_known.iter().cloned().collect();
+        let well_known: BTreeSet<String> = self.registry.types(class).well_known.iter().cloned().collect();
         let stored = provision::class_of(&self.world, &pool);
         let mut machines = Vec::new();
         for claim in self.world.claims.values() {
@@ -140,7 +141,7 @@ impl Engine {
         let facts = nodepools::Facts {
             pool: &pool,
             class: stored.as_deref(),
-            class_trouble: self.watches.of_class(self.provider.node_class_kinds(), class),
+            class_trouble: self.watches.of_class(class),
             well_known: &well_known,
             machines,
             now,
@@ -157,13 +158,11 @@ impl Engine {
         let in_need = self.in_need();
         self.nominations.forget(|uid| in_need.contains(uid));
         self.batch.decided.retain(|uid, _| in_need.contains(uid));
-        let unavailable = self.unavailable();
         let expected = self.nominations.expected(&self.world, &in_need, now, &self.settings);
-        let mut memo = std::mem::take(&mut self.memo);
         let context = Context {
-            provider: &*self.provider,
+            registry: &self.registry,
             settings: &self.settings,
-            unavailable: &unavailable,
+            health: &self.health,
             expected: &expected,
             provisionable: &self.provisionable,
             watches: &self.watches,
@@ -175,8 +174,8 @@ impl Engine {
             |uid: &String| self.batch.decided.get(uid).is_none_or(|time| now.duration_since(*time) >= retry);
         let any_new = waiting.iter().any(|pod| pod.uid().is_some_and(|uid| is_new(&uid)));
         let in_flight = expected.keys().any(|uid| in_need.contains(uid));
-        let proposal = any_new.then(|| provision::propose(&self.world, &waiting, &context, &mut memo));
-        self.memo = memo;
+        let proposal =
+            any_new.then(|| provision::propose(&self.world, &mut self.planning, &waiting, &context));
         self.batch.opened = None;
         self.batch.last = None;
         self.batch.uids.clear();
@@ -234,6 +233,12 @@ impl Engine {
         if proposal.claims.is_empty() {
             return step;
         }
+        for planned in &proposal.claims {
+            if !planned.offerings.is_empty() {
+                let offerings = planned.offerings.as_slice().into();
+                self.planned_offerings.insert(planned.claim.name_any(), offerings);
+            }
+        }
         step.each =
             proposal.claims.iter().map(|of| Command::CreateClaim(Box::new(of.claim.clone()))).collect();
         step.decisions.push(bought(proposal));
@@ -286,16 +291,16 @@ impl Engine {
     fn disrupt(&mut self, now: Timestamp) {
         let mut steps: Vec<(Key, Step)> = Vec::new();
         let mut look_again = false;
-        self.roster.refresh(&self.world, &*self.provider);
+        self.roster.refresh(&self.world, &self.registry);
         let in_need = self.in_need();
         let expected = self.nominations.expected(&self.world, &in_need, now, &self.settings);
         let spared: BTreeSet<&String> = expected.values().collect();
         let worth_a_look = self.worth_a_look(&spared);
-        let pools: Vec<Arc<NodePool>> = provision::pools(&self.world, &*self.provider).cloned().collect();
+        let pools: Vec<Arc<NodePool>> = provision::pools(&self.world, &self.registry).cloned().collect();
         let wait = signed(self.settings.validation_wait);
         for pool in &pools {
             let pool_name = pool.name_any();
-            let all = candidates(&self.world, &*self.provider, &pool_name, &worth_a_look, &spared);
+            let all = candidates(&self.world, &self.registry, &pool_name, &worth_a_look, &spared);
             let mut due = Vec::new();
             for candidate in &all {
                 let name = candidate.claim.name_any();
@@ -359,7 +364,7 @@ impl Engine {
 /// The machines of a pool, of those worth a look, that have exactly one node.
 fn candidates<'w>(
     world: &'w World,
-    provider: &dyn Provider,
+    registry: &Registry,
     pool: &str,
     worth_a_look: &BTreeSet<String>,
     spared: &BTreeSet<&String>,
@@ -376,7 +381,7 @@ fn candidates<'w>(
             node,
             pods: world.pods_on(&name).map(|pod| &**pod).collect(),
             nominated: spared.contains(&name) || spared.contains(&claim.name_any()),
-            price: price(provider, claim),
+            price: registry.price(claim).unwrap_or(0.0),
         });
     }
     found

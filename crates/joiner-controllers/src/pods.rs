@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use joiner_api::duration::Duration;
 use joiner_api::names::{DISRUPTED_TAINT, DO_NOT_DISRUPT_ANNOTATION};
+use joiner_api::owners;
+use joiner_core::model::{Effect, Taint};
+use joiner_state::parts;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::{Selector, SelectorExt};
 
 /// Priority classes whose pods leave last.
 const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
@@ -65,19 +69,19 @@ pub fn node_name(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
 }
 
-fn is_owned_by(pod: &Pod, api_version: &str, kind: &str) -> bool {
+fn is_of_stateful_set(pod: &Pod) -> bool {
     let owners = pod.metadata.owner_references.iter().flatten();
-    owners.into_iter().any(|owner| owner.api_version == api_version && owner.kind == kind)
+    owners.into_iter().any(|owner| owner.api_version == "apps/v1" && owner.kind == "StatefulSet")
 }
 
 /// Belongs to a DaemonSet.
 pub fn is_daemon(pod: &Pod) -> bool {
-    is_owned_by(pod, "apps/v1", "DaemonSet")
+    owners::is_daemon(pod.metadata.owner_references.as_deref())
 }
 
 /// Is the mirror of a static pod.
 pub fn is_mirror(pod: &Pod) -> bool {
-    is_owned_by(pod, "v1", "Node")
+    owners::is_mirror(pod.metadata.owner_references.as_deref())
 }
 
 /// Its priority class is one of the two of the system.
@@ -107,22 +111,15 @@ pub fn is_provisionable(pod: &Pod) -> bool {
 
 /// Will need another place when its node goes.
 pub fn is_reschedulable(pod: &Pod) -> bool {
-    let comes_back = is_active(pod)
-        || is_terminating(pod) && !is_terminal(pod) && is_owned_by(pod, "apps/v1", "StatefulSet");
+    let comes_back = is_active(pod) || is_terminating(pod) && !is_terminal(pod) && is_of_stateful_set(pod);
     comes_back && !is_daemon(pod) && !is_mirror(pod)
 }
 
 /// Does not mind the taint of a node that is going.
 pub fn tolerates_disruption(pod: &Pod) -> bool {
     let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_ref());
-    tolerations.into_iter().flatten().any(|toleration| {
-        let key = toleration.key.as_deref().unwrap_or_default();
-        let effect = toleration.effect.as_deref().unwrap_or_default();
-        let exists = toleration.operator.as_deref() == Some("Exists");
-        let value_matches = exists || toleration.value.as_deref().unwrap_or_default().is_empty();
-        (key == DISRUPTED_TAINT && value_matches || key.is_empty() && exists)
-            && (effect.is_empty() || effect == "NoSchedule")
-    })
+    let taint = Taint { key: DISRUPTED_TAINT.into(), value: "".into(), effect: Effect::NoSchedule };
+    tolerations.into_iter().flatten().any(|toleration| parts::toleration(toleration).tolerates(&taint))
 }
 
 /// How long a pod is protected by its annotation.
@@ -184,24 +181,11 @@ pub fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
     is_active(pod) && !tolerates_disruption(pod) && !is_mirror(pod) && !is_protected(pod, now)
 }
 
-/// Whether a label selector means a pod. An empty one means all.
+/// Whether a label selector means a pod. An empty one means all, one with an operator nobody knows means none.
 pub fn selects(selector: &LabelSelector, pod: &Pod) -> bool {
-    let empty = BTreeMap::new();
-    let labels = pod.metadata.labels.as_ref().unwrap_or(&empty);
-    let exact = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
-    exact
-        && selector.match_expressions.iter().flatten().all(|expression| {
-            let label = labels.get(&expression.key);
-            let named =
-                || label.is_some_and(|label| expression.values.iter().flatten().any(|value| value == label));
-            match expression.operator.as_str() {
-                "In" => named(),
-                "NotIn" => !named(),
-                "Exists" => label.is_some(),
-                "DoesNotExist" => label.is_none(),
-                _ => false,
-            }
-        })
+    let none = BTreeMap::new();
+    let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
+    Selector::try_from(selector.clone()).is_ok_and(|selector| selector.matches(labels))
 }
 
 #[cfg(test)]

@@ -15,16 +15,15 @@ use joiner_core::explain::{Cause, Listed, Reject};
 use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
 use joiner_core::plan::{Plan, PlannedMachine};
-use joiner_provider::{OfferingKey, Provider, TypeSet};
+use joiner_provider::{GroupKind, Health, OfferingKey, RankedOffering, Registry};
 use joiner_record::{Alternative, Machine, Reason};
-use joiner_state::{Cluster, Memo, Problem};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kube::api::DynamicObject;
 
 use crate::claims;
 use crate::lifecycle::{condition, is_true, signed};
-use crate::nodepools;
+use crate::offerings::{of_plan, planned_prices};
+use crate::planning::Planning;
 use crate::pods;
 use crate::settings::Settings;
 use crate::watch_health::WatchHealth;
@@ -90,12 +89,12 @@ fn standing(world: &World, place: &str, until: Timestamp, now: Timestamp) -> Opt
 
 /// What a decision is made from, besides the world.
 pub struct Context<'a> {
-    /// The provider.
-    pub provider: &'a dyn Provider,
+    /// All providers.
+    pub registry: &'a Registry,
     /// Choices.
     pub settings: &'a Settings,
-    /// Offerings without capacity.
-    pub unavailable: &'a BTreeSet<OfferingKey>,
+    /// What could not be had of late.
+    pub health: &'a Health,
     /// Where pods are expected, by uid.
     pub expected: &'a BTreeMap<String, String>,
     /// Pods that the scheduler found no place for, by key.
@@ -113,6 +112,8 @@ pub struct Planned {
     pub claim: NodeClaim,
     /// Keys of its pods.
     pub pods: Vec<String>,
+    /// What it may be launched as, best first.
+    pub offerings: Vec<RankedOffering>,
     /// What it will probably be.
     pub machine: Machine,
     /// Dollars per hour.
@@ -190,14 +191,9 @@ fn is_held(world: &World, pod: &Pod, now: Timestamp) -> bool {
     none || all
 }
 
-/// Decides for the pods that wait. `memo` is carried from one decision to the next.
-pub fn propose(world: &World, waiting: &[Arc<Pod>], context: &Context, memo: &mut Memo) -> Proposal {
-    let mut notes = Vec::new();
-    let mut cluster = gather(world, waiting, context, std::mem::take(memo), &mut notes);
-    *memo = cluster.memo();
-    let lowered = cluster.finish();
-    notes.extend(lowered.notes.iter().cloned());
-    let snapshot = lowered.snapshot;
+/// Decides for the pods that wait.
+pub fn propose(world: &World, planning: &mut Planning, waiting: &[Arc<Pod>], context: &Context) -> Proposal {
+    let snapshot = planning.snapshot(world, waiting, context);
     let options = &context.settings.packing;
     let plan = decide::decide(&snapshot, options);
     let lower_bound = match options.bound_work {
@@ -207,108 +203,23 @@ pub fn propose(world: &World, waiting: &[Arc<Pod>], context: &Context, memo: &mu
     };
     let mut proposal = raise(world, &snapshot, &plan, waiting, context);
     proposal.lower_bound = lower_bound;
-    proposal.notes = notes;
+    proposal.notes = planning.problems().cloned().collect();
     proposal
 }
 
-/// Everything a decision depends on.
-fn gather(
-    world: &World,
-    waiting: &[Arc<Pod>],
-    context: &Context,
-    memo: Memo,
-    notes: &mut Vec<String>,
-) -> Cluster {
-    let options = joiner_state::Options {
-        respect_preferences: context.settings.respect_preferences,
-        ..joiner_state::Options::default()
-    };
-    let mut cluster = Cluster::new(options);
-    cluster.remember(memo);
-    let mut take = |done: Result<(), Problem>| {
-        if let Err(problem) = done {
-            notes.push(problem.to_string());
-        }
-    };
-    let classes: BTreeSet<&NodeClassReference> =
-        pools(world, context.provider).map(|pool| &pool.spec.template.spec.node_class_ref).collect();
-    let mut well_known = BTreeSet::new();
-    for class in classes {
-        let set = context.provider.types(class);
-        let types = with_stock(&set, context.unavailable);
-        well_known.extend(set.well_known.iter().cloned());
-        let name = (class.group.clone(), class.kind.clone(), class.name.clone());
-        cluster.add_catalogue(Some(name), types, &set.well_known);
-    }
-    for pool in pools(world, context.provider) {
-        let class = class_of(world, pool);
-        let facts = nodepools::Facts {
-            pool,
-            class: class.as_deref(),
-            class_trouble: context
-                .watches
-                .of_class(context.provider.node_class_kinds(), &pool.spec.template.spec.node_class_ref),
-            well_known: &well_known,
-            machines: Vec::new(),
-            now: context.now,
-        };
-        take(cluster.add_nodepool(&nodepools::with_conditions(&facts)));
-    }
-    world.overlays.values().for_each(|of| take(cluster.add_node_overlay(of)));
-    world.namespaces.values().for_each(|of| take(cluster.add_namespace(of)));
-    world.priority_classes.values().for_each(|of| take(cluster.add_priority_class(of)));
-    world.storage_classes.values().for_each(|of| take(cluster.add_storage_class(of)));
-    world.volumes.values().for_each(|of| take(cluster.add_persistent_volume(of)));
-    world.volume_claims.values().for_each(|of| take(cluster.add_persistent_volume_claim(of)));
-    world.csi_nodes.values().for_each(|of| take(cluster.add_csi_node(of)));
-    world.daemon_sets.values().for_each(|of| take(cluster.add_daemonset(of)));
-    world.nodes.values().for_each(|of| take(cluster.add_node(of)));
-    world.claims.values().for_each(|of| take(cluster.add_nodeclaim(of)));
-    let moving: BTreeSet<String> = waiting.iter().map(|pod| key_of(&**pod)).collect();
-    for (key, pod) in world.pods.iter() {
-        if moving.contains(key) {
-            take(cluster.add_pod(&on(pod, None)));
-        } else if pods::node_name(pod).is_some() {
-            take(cluster.add_pod(pod));
-        } else if let Some(place) = pod.uid().and_then(|uid| context.expected.get(&uid))
-            && context.provisionable.contains(key)
-        {
-            take(cluster.add_pod(&on(pod, Some(place))));
-        }
-    }
-    cluster
-}
-
-/// The pod as if it were on another node, or on none.
-fn on(pod: &Pod, node: Option<&str>) -> Pod {
-    let mut pod = pod.clone();
-    if let Some(spec) = &mut pod.spec {
-        spec.node_name = node.map(str::to_owned);
-    }
-    if node.is_none() {
-        pod.metadata.deletion_timestamp = None;
-    }
-    pod
-}
-
-/// Pools that machines may be launched for: served by the provider, not going, not of a fixed size.
-pub fn pools<'w>(world: &'w World, provider: &'w dyn Provider) -> impl Iterator<Item = &'w Arc<NodePool>> {
+/// Pools that machines may be launched for: of a class that somebody serves, not going, not of a fixed size.
+pub fn pools<'w>(world: &'w World, registry: &'w Registry) -> impl Iterator<Item = &'w Arc<NodePool>> {
     world.pools.values().filter(move |pool| {
         pool.metadata.deletion_timestamp.is_none()
             && pool.spec.replicas.is_none()
-            && is_served(provider, &pool.spec.template.spec.node_class_ref)
+            && registry.serves(&pool.spec.template.spec.node_class_ref)
     })
 }
 
-/// Whether a node class is one of the provider's.
-pub fn is_served(provider: &dyn Provider, class: &NodeClassReference) -> bool {
-    provider.node_class_kinds().iter().any(|kind| kind.group == class.group && kind.kind == class.kind)
-}
-
-/// Why pools of node classes that the provider does not serve help nobody.
-fn pools_of_others(world: &World, provider: &dyn Provider) -> Vec<Reason> {
+/// Why pools of node classes that nobody serves help nobody.
+fn pools_of_others(world: &World, registry: &Registry) -> Vec<Reason> {
     let pools = world.pools.values().map(|pool| (pool, &pool.spec.template.spec.node_class_ref));
-    let of_others = pools.filter(|(_, class)| !is_served(provider, class));
+    let of_others = pools.filter(|(_, class)| !registry.serves(class));
     of_others
         .map(|(pool, class)| {
             let cause = Cause::ClassNotServed { kind: class.kind.clone(), group: class.group.clone() };
@@ -324,30 +235,8 @@ pub fn class_of(world: &World, pool: &NodePool) -> Option<Arc<serde_json::Value>
 
 /// A node class as stored.
 pub fn stored_class(world: &World, class: &NodeClassReference) -> Option<Arc<serde_json::Value>> {
-    let is_meant =
-        |stored: &&Arc<DynamicObject>| stored.types.as_ref().is_none_or(|types| types.kind == class.kind);
-    let shelves = [&world.classes, &world.other_classes];
-    let stored = shelves.into_iter().filter_map(|shelf| shelf.get(&class.name)).find(is_meant)?;
+    let stored = world.classes.get(&GroupKind::from(class))?.get(&class.name)?;
     serde_json::to_value(&**stored).ok().map(Arc::new)
-}
-
-/// Types with the offerings that had no capacity marked.
-fn with_stock(
-    set: &TypeSet,
-    unavailable: &BTreeSet<OfferingKey>,
-) -> Vec<joiner_api::instance_type::InstanceType> {
-    let mut types = set.types.clone();
-    if unavailable.is_empty() {
-        return types;
-    }
-    for instance_type in &mut types {
-        let keys: Vec<OfferingKey> =
-            instance_type.offerings.iter().map(|offering| OfferingKey::of(instance_type, offering)).collect();
-        for (offering, key) in instance_type.offerings.iter_mut().zip(keys) {
-            offering.available &= !unavailable.contains(&key);
-        }
-    }
-    types
 }
 
 /// The plan in terms of objects.
@@ -362,6 +251,7 @@ fn raise(
     let uids: BTreeMap<String, String> =
         waiting.iter().map(|pod| (key_of(&**pod), pod.uid().unwrap_or_default())).collect();
     let mut claims: Vec<Planned> = Vec::new();
+    let mut prices: BTreeMap<usize, BTreeMap<OfferingKey, f64>> = BTreeMap::new();
     for machine in &plan.machines {
         let pool = &snapshot.pools[machine.pool.at()];
         let Some(object) = world.pools.get(&pool.name) else { continue };
@@ -373,8 +263,11 @@ fn raise(
             planned || world.claims.get(name).is_some()
         };
         let claim = claims::claim_of(snapshot, machine, object, &pod_uids, context.settings.seed, is_taken);
+        let at = pool.catalogue.at();
+        let prices = prices.entry(at).or_insert_with(|| planned_prices(snapshot, &snapshot.catalogues[at]));
+        let offerings = of_plan(prices, &claim, context);
         let machine = described(snapshot, machine, &claim, &pods);
-        claims.push(Planned { claim, pods, price: machine.usd_per_hour, machine });
+        claims.push(Planned { claim, pods, offerings, price: machine.usd_per_hour, machine });
     }
     let on_nodes = plan
         .on_nodes
@@ -425,7 +318,7 @@ fn refusals(
     plan: &Plan,
     context: &Context,
 ) -> Vec<(String, Arc<[Reason]>)> {
-    let of_others = pools_of_others(world, context.provider);
+    let of_others = pools_of_others(world, context.registry);
     let mut shared: BTreeMap<*const joiner_core::explain::Reason, Arc<[Reason]>> = BTreeMap::new();
     let refused = plan.refused.iter().map(|refused| {
         let reasons = shared.entry(refused.reasons.as_ptr()).or_insert_with(|| {

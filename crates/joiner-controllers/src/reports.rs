@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::conditions;
-use joiner_provider::{Error, Instance, Launched, Terminated};
+use joiner_provider::{Error, Instance, Launch, Listed, Provider, Scope, Terminated};
 use joiner_record::{Orphan, Subject, Verb, Verdict};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -36,10 +36,10 @@ pub(crate) enum Report {
         each: Vec<(Command, Result<Done, Failure>)>,
         ordered: Vec<(Command, Result<Done, Failure>)>,
     },
-    /// A batch of launches.
-    Launched(Vec<(Arc<NodeClaim>, Result<Launched, Error>)>),
-    /// The provider's machines.
-    Listed(Result<Vec<Instance>, Error>),
+    /// One launch of a batch.
+    Launched(Arc<NodeClaim>, Result<Launch, Error>),
+    /// The machines of all providers, by the provider's name.
+    Listed(Vec<(String, Result<Vec<Listed>, Error>)>),
 }
 
 impl Engine {
@@ -59,16 +59,17 @@ impl Engine {
                 }
                 self.settle(&key, worst, again, now);
             }
-            Report::Launched(outcomes) => {
-                for (claim, outcome) in outcomes {
-                    self.busy.remove(&Key::Claim(claim.name_any()));
-                    self.launched(&claim, outcome, now);
-                }
+            Report::Launched(claim, outcome) => {
+                self.busy.remove(&Key::Claim(claim.name_any()));
+                self.launched(&claim, outcome, now);
             }
-            Report::Listed(listed) => {
+            Report::Listed(lists) => {
                 self.busy.remove(&Key::Collect);
-                if let Ok(instances) = listed {
-                    self.compare(&instances, now);
+                for (provider, listed) in lists {
+                    match listed {
+                        Ok(listed) => self.compare(&provider, &listed, now),
+                        Err(error) => self.list_failed(&provider, &error, now),
+                    }
                 }
             }
         }
@@ -95,8 +96,10 @@ impl Engine {
             }
             Ok(Done::Pool(pool)) => drop(self.world.pools.written(*pool)),
             Ok(Done::Machine(Terminated::Gone)) => {
-                if let Command::Terminate { provider_id } = command {
-                    self.gone.insert(provider_id.clone());
+                match command {
+                    Command::Terminate { provider_id, .. } => drop(self.gone.insert(provider_id.clone())),
+                    Command::CancelLaunch { handle, .. } => drop(self.gone.insert(handle.0.clone())),
+                    _ => {}
                 }
                 self.queue.add(key.clone(), now);
             }
@@ -200,7 +203,7 @@ impl Engine {
         pause
     }
 
-    fn launched(&mut self, asked: &NodeClaim, outcome: Result<Launched, Error>, now: Timestamp) {
+    pub(crate) fn launched(&mut self, asked: &NodeClaim, outcome: Result<Launch, Error>, now: Timestamp) {
         let name = asked.name_any();
         let key = Key::Claim(name.clone());
         let current = self.world.claims.get(&name).filter(|claim| claim.uid() == asked.uid()).cloned();
@@ -209,9 +212,19 @@ impl Engine {
             self.queue.add(Key::Collect, now);
             return;
         };
+        let class = &claim.spec.node_class_ref;
+        let provider = self.registry.provider_of(class).map_or("", |provider| provider.name()).to_owned();
         match outcome {
-            Ok(machine) => {
+            Ok(Launch::Pending(handle)) => {
                 self.pauses.remove(&key);
+                self.look_in(&key, now, self.settings.instance_interval);
+                let commands = lifecycle::launch_pending(&claim, &handle);
+                self.carry_out(key, Step { commands, ..Step::default() }, now);
+            }
+            Ok(Launch::Launched(machine)) => {
+                self.pauses.remove(&key);
+                self.planned_offerings.remove(&name);
+                self.health.succeeded(&provider, class, &machine.offering);
                 let commands = lifecycle::launched(&claim, &machine, now);
                 let label = |key: &str| machine.labels.get(key).cloned();
                 let verdict = Verdict::Launched {
@@ -223,10 +236,13 @@ impl Engine {
                 self.carry_out(key, Step { commands, decisions, ..Step::default() }, now);
             }
             Err(error) => {
-                if let Error::InsufficientCapacity { offerings, .. } = &error {
-                    let until =
-                        now.checked_add(signed(self.settings.offering_pause)).unwrap_or(Timestamp::MAX);
-                    self.out_of_stock.extend(offerings.iter().map(|offering| (offering.clone(), until)));
+                let (scopes, retry_after): (&[Scope], _) = match &error {
+                    Error::NoCapacity { scopes, retry_after, .. } => (scopes, *retry_after),
+                    Error::Quota { scope, retry_after, .. } => (std::slice::from_ref(scope), *retry_after),
+                    _ => (&[], None),
+                };
+                for scope in scopes {
+                    self.health.failed(&provider, scope.clone(), retry_after, now);
                 }
                 let pause = match &error {
                     Error::Throttled { retry_after } => {
@@ -243,9 +259,33 @@ impl Engine {
         }
     }
 
+    fn list_failed(&mut self, provider: &str, error: &Error, now: Timestamp) {
+        let failed = Verdict::Failed {
+            verb: Verb::List,
+            message: error.to_string(),
+            retry_after_seconds: self.settings.collect_interval.as_secs(),
+        };
+        let decisions = vec![Decided::new(failed, vec![Subject::new("Provider", provider, None)])];
+        self.carry_out(Key::Collect, Step { decisions, ..Step::default() }, now);
+    }
+
     /// Clears away what lost its other half: machines without a claim, and claims whose machine is gone.
-    fn compare(&mut self, instances: &[Instance], now: Timestamp) {
-        let ids: BTreeSet<&str> = instances.iter().map(|of| of.provider_id.as_str()).collect();
+    fn compare(&mut self, provider: &str, listed: &[Listed], now: Timestamp) {
+        let of_provider = |of: &&Arc<dyn Provider>| of.name() == provider;
+        let kind =
+            self.registry.providers().iter().find(of_provider).and_then(|of| of.node_class_kinds().first());
+        let Some(class) = kind.map(|kind| kind.group_kind()) else { return };
+        let (mut instances, mut ids, mut is_whole) = (Vec::<&Instance>::new(), BTreeSet::<&str>::new(), true);
+        for item in listed {
+            match item {
+                Listed::Instance(instance) => {
+                    instances.push(instance);
+                    ids.insert(&instance.provider_id);
+                }
+                Listed::Unreadable { provider_id: Some(id), .. } => drop(ids.insert(id)),
+                Listed::Unreadable { provider_id: None, .. } => is_whole = false,
+            }
+        }
         let mut claims: BTreeMap<&str, &Arc<NodeClaim>> = BTreeMap::new();
         for claim in self.world.claims.values() {
             if let Some(id) = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()) {
@@ -265,7 +305,7 @@ impl Engine {
             steps.push((
                 Key::Event(instance.provider_id.clone()),
                 collected(
-                    Command::Terminate { provider_id: instance.provider_id.clone() },
+                    Command::Terminate { class: class.clone(), provider_id: instance.provider_id.clone() },
                     Orphan::Machine,
                     Subject::new("Machine", &instance.provider_id, None),
                 ),
@@ -274,7 +314,10 @@ impl Engine {
         let standing = claims.iter().filter(|(_, claim)| {
             claim.metadata.deletion_timestamp.is_none()
                 && is_true(claim, conditions::REGISTERED)
-                && self.is_ours(claim)
+                && self
+                    .registry
+                    .provider_of(&claim.spec.node_class_ref)
+                    .is_some_and(|of| of.name() == provider)
         });
         let (mut total, mut lost) = (0usize, Vec::new());
         for (id, claim) in standing {
@@ -283,7 +326,7 @@ impl Engine {
                 lost.push(*claim);
             }
         }
-        if lost.len() <= MOST_LOST.max(total / 5) {
+        if is_whole && lost.len() <= MOST_LOST.max(total / 5) {
             for claim in lost {
                 let (name, uid) = (claim.name_any(), claim.uid().unwrap_or_default());
                 let key = Key::Claim(name.clone());

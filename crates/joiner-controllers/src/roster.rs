@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use joiner_api::NodeClaim;
 use joiner_api::names::{self, NODEPOOL_LABEL, conditions};
 use joiner_api::nodepool::NodeClassReference;
-use joiner_provider::Provider;
+use joiner_provider::Registry;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use crate::emptiness;
-use crate::engine::price;
 use crate::lifecycle::is_true;
 use crate::pods;
-use crate::provision;
 use crate::world::World;
 
 /// All machines.
@@ -79,10 +77,10 @@ impl Roster {
     }
 
     /// Looks at all machines that have changed.
-    pub(crate) fn refresh(&mut self, world: &World, provider: &dyn Provider) {
+    pub(crate) fn refresh(&mut self, world: &World, registry: &Registry) {
         let classes = self.generations.iter_mut();
         let dearer: Vec<bool> = classes
-            .map(|(class, known)| std::mem::replace(known, provider.types(class).generation) != *known)
+            .map(|(class, known)| std::mem::replace(known, registry.types(class).generation) != *known)
             .collect();
         if dearer.contains(&true) {
             self.stale.extend(self.rows.keys().cloned());
@@ -93,7 +91,7 @@ impl Roster {
         for name in std::mem::take(&mut self.stale) {
             self.forget(&name);
             if let Some(claim) = world.claims.get(&name) {
-                self.enter(name, claim, world, provider);
+                self.enter(name, claim, world, registry);
             }
         }
     }
@@ -112,11 +110,11 @@ impl Roster {
         }
     }
 
-    fn enter(&mut self, name: String, claim: &NodeClaim, world: &World, provider: &dyn Provider) {
+    fn enter(&mut self, name: String, claim: &NodeClaim, world: &World, registry: &Registry) {
         let class = &claim.spec.node_class_ref;
-        let ours = provision::is_served(provider, class);
+        let ours = registry.serves(class);
         if ours && !self.generations.contains_key(class) {
-            self.generations.insert(class.clone(), provider.types(class).generation);
+            self.generations.insert(class.clone(), registry.types(class).generation);
         }
         let going = claim.metadata.deletion_timestamp.is_some();
         let phase = match (going, is_true(claim, conditions::INITIALIZED)) {
@@ -126,7 +124,7 @@ impl Roster {
         };
         let mut row = Row {
             phase: ours.then_some(phase),
-            cost: if ours { billionths(price(provider, claim)) } else { 0 },
+            cost: billionths(registry.price(claim).unwrap_or(0.0)),
             pool: None,
             standing: false,
             used: false,

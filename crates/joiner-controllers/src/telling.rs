@@ -11,28 +11,28 @@ use crate::queue::Key;
 use crate::record::Note;
 use crate::record_map;
 use crate::watch_health::{WatchFailure, Why, disabled};
-use crate::world::Kind;
+use crate::world::Watched;
 
 impl Engine {
     pub(crate) fn watch_failed(&mut self, failure: WatchFailure) {
-        let (now, kind) = (self.now(), failure.kind);
+        let (now, watched) = (self.now(), failure.watched.clone());
         let denied = matches!(failure.why, Why::Forbidden | Why::NotServed);
         let told = self.watches.failed(failure, now).cloned();
         // What is needed is waited for, whatever else does without.
-        if (denied || told.is_some()) && disabled(kind) != Disabled::Decisions {
-            self.world.set_absent(kind);
+        if (denied || told.is_some()) && disabled(&watched) != Disabled::Decisions {
+            self.world.set_absent(&watched);
         }
         if let Some(trouble) = told {
             self.tell_of_watch(Verdict::WatchTrouble(trouble), now);
-            if disabled(kind) == Disabled::PoolsOfClass {
+            if disabled(&watched) == Disabled::PoolsOfClass {
                 self.classes_changed();
             }
         }
     }
 
-    pub(crate) fn watch_recovered(&mut self, kind: Kind) {
+    pub(crate) fn watch_recovered(&mut self, watched: &Watched) {
         let now = self.now();
-        let Some(trouble) = self.watches.recovered(kind) else { return };
+        let Some(trouble) = self.watches.recovered(watched) else { return };
         let after_seconds = now.duration_since(trouble.since).as_secs().unsigned_abs();
         self.tell_of_watch(Verdict::WatchRecovered { resource: trouble.resource, after_seconds }, now);
         // Whatever was refused may have been refused for want of it.

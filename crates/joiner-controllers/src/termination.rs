@@ -9,6 +9,7 @@ use joiner_api::condition::{ConditionSet, ConditionTypes, Status};
 use joiner_api::duration::Duration;
 use joiner_api::names::{self, conditions};
 use joiner_api::{NodeClaim, NodeClaimStatus};
+use joiner_provider::{GroupKind, Handle};
 use joiner_record::Verdict;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod, Taint};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -89,10 +90,9 @@ pub fn claim_step(facts: &ClaimFacts) -> Step {
         );
         return step;
     }
-    let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-    match provider_id.filter(|id| !id.is_empty() && !facts.machine_gone) {
-        Some(id) => {
-            step.commands.push(Command::Terminate { provider_id: id.to_owned() });
+    match end_of_machine(claim).filter(|_| !facts.machine_gone) {
+        Some(command) => {
+            step.commands.push(command);
             step.again = facts.now.checked_add(signed(facts.settings.instance_interval)).ok();
         }
         None => {
@@ -101,6 +101,17 @@ pub fn claim_step(facts: &ClaimFacts) -> Step {
         }
     }
     step
+}
+
+/// What ends the machine of a claim, or the launch that has not made one yet.
+fn end_of_machine(claim: &NodeClaim) -> Option<Command> {
+    let class = GroupKind::from(&claim.spec.node_class_ref);
+    let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.clone());
+    if let Some(provider_id) = provider_id.filter(|id| !id.is_empty()) {
+        return Some(Command::Terminate { class, provider_id });
+    }
+    let handle = claim.annotations().get(names::LAUNCH_HANDLE_ANNOTATION)?;
+    Some(Command::CancelLaunch { class, handle: Handle(handle.clone()) })
 }
 
 fn without_finalizer(claim: &NodeClaim) -> Command {
@@ -135,6 +146,8 @@ fn deadline(claim: Option<&NodeClaim>) -> Option<Timestamp> {
 pub struct NodeFacts<'a> {
     /// The node.
     pub node: &'a Node,
+    /// The kind of node class that its labels name.
+    pub class: GroupKind,
     /// Its claim, if there is exactly one.
     pub claim: Option<&'a NodeClaim>,
     /// Pods on it.
@@ -276,7 +289,7 @@ fn leave_with(facts: &NodeFacts, claim: &NodeClaim, set: &mut ConditionSet, step
         return true;
     }
     set.set_true(conditions::INSTANCE_TERMINATING);
-    step.commands.push(Command::Terminate { provider_id });
+    step.commands.push(Command::Terminate { class: facts.class.clone(), provider_id });
     again_in(facts, step, facts.settings.instance_interval);
     false
 }

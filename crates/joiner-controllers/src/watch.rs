@@ -4,36 +4,36 @@
 //! channel in order; a full channel makes the task wait, nothing is dropped. Errors go there too: a kind that is forbidden or missing is asked for
 //! again from time to time, and picked up when it can be had.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use joiner_provider::NodeClassKind;
+use joiner_api::nodepool::NodeClassReference;
+use joiner_provider::{GroupKind, NodeClassKind, Provider, Registry, TypeFeed};
 use joiner_record::{Resource, WatchVerb};
-use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::core::Status;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Client, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::pods;
 use crate::watch_health::{WatchFailure, Why};
-use crate::world::{Kind, Seen};
+use crate::world::{Kind, Seen, Watched};
 
 /// Events that may wait.
 const ROOM: usize = 4096;
 /// First and longest pause of a watch after an error.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// Says of what kind of class an event is.
-type Wrap = fn(Event<DynamicObject>) -> Seen;
-
 /// Starts all watches; they end with the set.
-pub fn start(client: &Client, classes: &[NodeClassKind], tasks: &mut JoinSet<()>) -> mpsc::Receiver<Seen> {
+pub fn start(client: &Client, registry: &Registry, tasks: &mut JoinSet<()>) -> mpsc::Receiver<Seen> {
     let (sender, receiver) = mpsc::channel(ROOM);
     macro_rules! follow {
         ($($variant:ident),*) => {
@@ -56,19 +56,8 @@ pub fn start(client: &Client, classes: &[NodeClassKind], tasks: &mut JoinSet<()>
         CsiNode,
         Attachment
     );
-    // A list replaces what its shelf holds, so each kind of class has one of its own; there are two.
-    let shelves: [(Wrap, Kind); 2] = [(Seen::Class, Kind::Class), (Seen::OtherClass, Kind::OtherClass)];
-    for (at, (wrap, shelf)) in shelves.into_iter().enumerate() {
-        let Some(class) = classes.get(at) else {
-            // Nobody has listened yet, so there is room.
-            let _ = sender.try_send(Seen::NotNeeded(shelf));
-            continue;
-        };
-        let kind = GroupVersionKind::gvk(&class.group, &class.version, &class.kind);
-        let resource = ApiResource::from_gvk_with_plural(&kind, &class.plural);
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        let name = Resource { group: class.group.clone(), plural: class.plural.clone() };
-        tasks.spawn(follow(api, name, sender.clone(), wrap, shelf, drop_record));
+    for (class, provider) in registry.kinds() {
+        tasks.spawn(follow_classes(client, class, provider.clone(), sender.clone()));
     }
     receiver
 }
@@ -89,15 +78,15 @@ where
     K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let resource = Resource { group: K::group(&()).into_owned(), plural: K::plural(&()).into_owned() };
-    follow(Api::all(client.clone()), resource, sender.clone(), wrap, kind, slim)
+    follow(Api::all(client.clone()), resource, sender.clone(), wrap, Watched::Objects(kind), slim)
 }
 
 async fn follow<K>(
     api: Api<K>,
     resource: Resource,
     sender: mpsc::Sender<Seen>,
-    wrap: fn(Event<K>) -> Seen,
-    kind: Kind,
+    mut wrap: impl FnMut(Event<K>) -> Seen,
+    watched: Watched,
     slim: fn(&mut K),
 ) where
     K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -114,7 +103,7 @@ async fn follow<K>(
                 if !matches!(event, Event::Init) {
                     pauses = Pauses::default();
                     if std::mem::take(&mut failing) {
-                        told.push(Seen::WatchRecovered(kind));
+                        told.push(Seen::WatchRecovered(watched.clone()));
                     }
                 }
                 told.push(wrap(event));
@@ -123,8 +112,8 @@ async fn follow<K>(
                 pause = pauses.next();
                 if let Some((verb, why)) = failure(&error) {
                     failing = true;
-                    let resource = resource.clone();
-                    told.push(Seen::WatchFailed(WatchFailure { kind, resource, verb, why }));
+                    let (watched, resource) = (watched.clone(), resource.clone());
+                    told.push(Seen::WatchFailed(WatchFailure { watched, resource, verb, why }));
                 }
             }
         }
@@ -135,6 +124,71 @@ async fn follow<K>(
         }
         if let Some(pause) = pause {
             tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+/// Follows the node classes of a kind, and the machine types of each class that is there.
+fn follow_classes(
+    client: &Client,
+    class: &NodeClassKind,
+    provider: Arc<dyn Provider>,
+    sender: mpsc::Sender<Seen>,
+) -> impl Future<Output = ()> + Send + 'static {
+    let kind = GroupVersionKind::gvk(&class.group, &class.version, &class.kind);
+    let resource = ApiResource::from_gvk_with_plural(&kind, &class.plural);
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let name = Resource { group: class.group.clone(), plural: class.plural.clone() };
+    let class = class.group_kind();
+    let watched = Watched::Classes(class.clone());
+    let mut feeds =
+        TypeFeeds { provider, sender: sender.clone(), of: BTreeMap::new(), tasks: JoinSet::new() };
+    let wrap = move |event| {
+        feeds.keep(&class, &event);
+        Seen::Class(class.clone(), event)
+    };
+    follow(api, name, sender, wrap, watched, drop_record)
+}
+
+/// The machine types of all classes of a kind. What follows them ends with this.
+struct TypeFeeds {
+    provider: Arc<dyn Provider>,
+    sender: mpsc::Sender<Seen>,
+    of: BTreeMap<String, AbortHandle>,
+    tasks: JoinSet<()>,
+}
+
+impl TypeFeeds {
+    /// Begins with classes that come, ends with those that go.
+    fn keep(&mut self, class: &GroupKind, event: &Event<DynamicObject>) {
+        match event {
+            Event::Apply(object) | Event::InitApply(object) => {
+                self.of.entry(object.name_any()).or_insert_with(|| {
+                    let reference = reference(class, object);
+                    let feed = self.provider.watch_types(&reference);
+                    self.tasks.spawn(follow_types(feed, reference, self.sender.clone()))
+                });
+            }
+            Event::Delete(object) => {
+                if let Some(task) = self.of.remove(&object.name_any()) {
+                    task.abort();
+                }
+            }
+            Event::Init | Event::InitDone => {}
+        }
+        while self.tasks.try_join_next().is_some() {}
+    }
+}
+
+fn reference(class: &GroupKind, object: &DynamicObject) -> NodeClassReference {
+    NodeClassReference { group: class.group.clone(), kind: class.kind.clone(), name: object.name_any() }
+}
+
+async fn follow_types(mut feed: TypeFeed, class: NodeClassReference, sender: mpsc::Sender<Seen>) {
+    loop {
+        feed.changed().await;
+        if sender.send(Seen::Types(class.clone())).await.is_err() {
+            return;
         }
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use joiner_api::nodepool::NodeClassReference;
-use joiner_provider::NodeClassKind;
+use joiner_provider::GroupKind;
 use joiner_record::{Disabled, Resource, Trouble, WatchTrouble, WatchVerb};
 
 use crate::lifecycle::signed;
-use crate::world::Kind;
+use crate::world::{Kind, Watched};
 
 /// An error that may pass is told when it has lasted so long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A watch, or the list before it, has failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WatchFailure {
-    /// The kind.
-    pub kind: Kind,
+    /// What it follows.
+    pub watched: Watched,
     /// Its name for the server.
     pub resource: Resource,
     /// What did not work.
@@ -41,7 +41,7 @@ pub enum Why {
 /// The kinds that cannot be observed now.
 #[derive(Debug, Default)]
 pub struct WatchHealth {
-    rows: BTreeMap<Kind, Row>,
+    rows: BTreeMap<Watched, Row>,
 }
 
 #[derive(Debug)]
@@ -53,8 +53,8 @@ struct Row {
 impl WatchHealth {
     /// A watch has failed. What is returned is new and to be told.
     pub fn failed(&mut self, failure: WatchFailure, now: Timestamp) -> Option<&WatchTrouble> {
-        let WatchFailure { kind, resource, verb, why } = failure;
-        let before = self.rows.remove(&kind);
+        let WatchFailure { watched, resource, verb, why } = failure;
+        let before = self.rows.remove(&watched);
         let since = before.as_ref().map_or(now, |row| row.trouble.since);
         let failures = before.as_ref().map_or(0, |row| match &row.trouble.trouble {
             Trouble::Failing { failures, .. } => *failures,
@@ -70,14 +70,14 @@ impl WatchHealth {
         let told = before.as_ref().is_some_and(|row| row.told && same(row));
         let passing = matches!(trouble, Trouble::Failing { .. });
         let tell = !told && (!passing || now.duration_since(since) >= signed(PATIENCE));
-        let trouble = WatchTrouble { resource, verb, since, trouble, disables: disabled(kind) };
-        let row = self.rows.entry(kind).or_insert(Row { trouble, told: told || tell });
+        let trouble = WatchTrouble { resource, verb, since, trouble, disables: disabled(&watched) };
+        let row = self.rows.entry(watched).or_insert(Row { trouble, told: told || tell });
         tell.then_some(&row.trouble)
     }
 
     /// A watch works again. What is returned was told, and its end is to be told too.
-    pub fn recovered(&mut self, kind: Kind) -> Option<WatchTrouble> {
-        self.rows.remove(&kind).filter(|row| row.told).map(|row| row.trouble)
+    pub fn recovered(&mut self, watched: &Watched) -> Option<WatchTrouble> {
+        self.rows.remove(watched).filter(|row| row.told).map(|row| row.trouble)
     }
 
     /// Whether nothing may be decided now.
@@ -91,23 +91,21 @@ impl WatchHealth {
     }
 
     /// Why classes of the kind that a pool refers to cannot be observed.
-    pub fn of_class(&self, kinds: &[NodeClassKind], class: &NodeClassReference) -> Option<&WatchTrouble> {
-        let meant = kinds.iter().find(|kind| kind.group == class.group && kind.kind == class.kind)?;
-        let is_meant = |trouble: &&WatchTrouble| {
-            trouble.disables == Disabled::PoolsOfClass
-                && trouble.resource.group == meant.group
-                && trouble.resource.plural == meant.plural
-                && !matches!(trouble.trouble, Trouble::Failing { .. })
-        };
-        self.troubles().find(is_meant)
+    pub fn of_class(&self, class: &NodeClassReference) -> Option<&WatchTrouble> {
+        let row = self.rows.get(&Watched::Classes(GroupKind::from(class)))?;
+        let passing = matches!(row.trouble.trouble, Trouble::Failing { .. });
+        (row.told && !passing).then_some(&row.trouble)
     }
 }
 
-/// What does not work without a kind.
-pub fn disabled(kind: Kind) -> Disabled {
+/// What does not work without the objects of a watch.
+pub fn disabled(watched: &Watched) -> Disabled {
+    let kind = match watched {
+        Watched::Objects(kind) => kind,
+        Watched::Classes(_) => return Disabled::PoolsOfClass,
+    };
     match kind {
         Kind::Pod | Kind::Node | Kind::Claim | Kind::Pool => Disabled::Decisions,
-        Kind::Class | Kind::OtherClass => Disabled::PoolsOfClass,
         Kind::Overlay => Disabled::Overlays,
         Kind::DaemonSet => Disabled::DaemonOverhead,
         Kind::Budget => Disabled::HeldPods,
@@ -130,7 +128,7 @@ mod tests {
 
     fn failure(kind: Kind, why: Why) -> WatchFailure {
         let resource = Resource { group: "karpenter.sh".to_owned(), plural: "nodepools".to_owned() };
-        WatchFailure { kind, resource, verb: WatchVerb::List, why }
+        WatchFailure { watched: Watched::Objects(kind), resource, verb: WatchVerb::List, why }
     }
 
     #[test]
@@ -144,8 +142,8 @@ mod tests {
         assert!(health.failed(failure(Kind::Pool, Why::NotServed), at(11)).is_some());
         assert!(health.blocks());
         assert_eq!(health.troubles().count(), 2);
-        assert!(health.recovered(Kind::Pool).is_some());
-        assert!(health.recovered(Kind::Pool).is_none());
+        assert!(health.recovered(&Watched::Objects(Kind::Pool)).is_some());
+        assert!(health.recovered(&Watched::Objects(Kind::Pool)).is_none());
         assert!(!health.blocks());
     }
 
@@ -161,8 +159,27 @@ mod tests {
         assert!(matches!(told.trouble, Trouble::Failing { failures: 4, .. }));
         assert!(health.failed(down(), at(90)).is_none());
         assert!(!health.blocks(), "what was listed before still holds");
-        assert!(health.recovered(Kind::Pod).is_some());
+        assert!(health.recovered(&Watched::Objects(Kind::Pod)).is_some());
         assert!(health.failed(down(), at(91)).is_none());
-        assert!(health.recovered(Kind::Pod).is_none(), "it was never told");
+        assert!(health.recovered(&Watched::Objects(Kind::Pod)).is_none(), "it was never told");
+    }
+
+    #[test]
+    fn each_kind_of_class_fails_for_itself() {
+        let mut health = WatchHealth::default();
+        let watched = Watched::Classes(GroupKind::new("karpenter.k8s.aws", "EC2NodeClass"));
+        let denied = |why| WatchFailure { watched: watched.clone(), ..failure(Kind::Pod, why) };
+        let of = |group: &str, kind: &str| NodeClassReference {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            name: "default".to_owned(),
+        };
+        let (aws, kwok) = (of("karpenter.k8s.aws", "EC2NodeClass"), of("karpenter.kwok.sh", "KWOKNodeClass"));
+        assert!(health.failed(denied(Why::Forbidden), at(0)).is_some());
+        assert!(!health.blocks(), "pools of other classes go on");
+        assert_eq!(health.of_class(&aws).map(|of| of.disables), Some(Disabled::PoolsOfClass));
+        assert_eq!(health.of_class(&kwok), None);
+        health.failed(denied(Why::Other("down".to_owned())), at(1));
+        assert_eq!(health.of_class(&aws), None, "what was listed before still holds");
     }
 }

@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use joiner_api::nodepool::NodeClassReference;
 use joiner_api::{NodeClaim, NodeOverlay, NodePool};
+use joiner_provider::GroupKind;
+use joiner_state::machines::{ClaimKey, NodeKey, is_machine_of};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -185,18 +188,29 @@ pub fn key_of<K: ResourceExt>(object: &K) -> String {
     }
 }
 
+/// What one watch follows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Watched {
+    /// Objects of one of the kinds every cluster has.
+    Objects(Kind),
+    /// Node classes of a kind that a provider serves.
+    Classes(GroupKind),
+}
+
 macro_rules! kinds {
     ($($variant:ident, $field:ident, $kind:ty, $what:literal;)*) => {
         /// Something a watch tells.
         #[derive(Debug)]
         pub enum Seen {
             $(#[doc = $what] $variant(Event<$kind>),)*
-            /// Nobody needs this kind.
-            NotNeeded(Kind),
-            /// A kind cannot be observed.
+            /// Node classes of a kind.
+            Class(GroupKind, Event<DynamicObject>),
+            /// The machine types of a class have changed.
+            Types(NodeClassReference),
+            /// Objects cannot be observed.
             WatchFailed(WatchFailure),
-            /// It can again.
-            WatchRecovered(Kind),
+            /// They can again.
+            WatchRecovered(Watched),
         }
 
         /// The kinds that are watched.
@@ -207,12 +221,16 @@ macro_rules! kinds {
         #[derive(Debug, Default)]
         pub struct World {
             $(#[doc = $what] pub $field: Shelf<$kind>,)*
+            /// Node classes by kind; every kind that is followed is in it from the start.
+            pub classes: BTreeMap<GroupKind, Shelf<DynamicObject>>,
             /// Pods by the node they are on.
             pods_on: BTreeMap<String, BTreeSet<String>>,
             /// Nodes by provider id.
             nodes_of: BTreeMap<String, BTreeSet<String>>,
             /// Claims by provider id.
             claims_of: BTreeMap<String, BTreeSet<String>>,
+            /// Claims by the node they name.
+            claims_naming: BTreeMap<String, BTreeSet<String>>,
             /// Claims by the pods they were made for.
             planned_for: BTreeMap<String, BTreeSet<String>>,
             /// Nodes that go, or whose claim does.
@@ -222,12 +240,15 @@ macro_rules! kinds {
         impl World {
             /// Whether every kind has been listed once.
             pub fn is_filled(&self) -> bool {
-                true $(&& self.$field.is_filled())*
+                self.classes.values().all(Shelf::is_filled) $(&& self.$field.is_filled())*
             }
 
-            /// Notes that a kind is not waited for: nobody needs it, or it cannot be observed.
-            pub fn set_absent(&mut self, kind: Kind) {
-                match kind { $(Kind::$variant => self.$field.set_absent(),)* }
+            /// Notes that objects are not waited for: they cannot be observed.
+            pub fn set_absent(&mut self, watched: &Watched) {
+                match watched {
+                    $(Watched::Objects(Kind::$variant) => self.$field.set_absent(),)*
+                    Watched::Classes(kind) => self.classes.entry(kind.clone()).or_default().set_absent(),
+                }
             }
         }
     };
@@ -238,8 +259,6 @@ kinds! {
     Node, nodes, Node, "Nodes.";
     Claim, claims, NodeClaim, "Claims.";
     Pool, pools, NodePool, "Pools.";
-    Class, classes, DynamicObject, "Node classes.";
-    OtherClass, other_classes, DynamicObject, "Node classes of the second kind.";
     Overlay, overlays, NodeOverlay, "Overlays.";
     DaemonSet, daemon_sets, DaemonSet, "DaemonSets.";
     Budget, budgets, PodDisruptionBudget, "PodDisruptionBudgets.";
@@ -274,6 +293,9 @@ impl World {
             |claim: &Arc<NodeClaim>| claim.status.as_ref()?.provider_id.clone().filter(|id| !id.is_empty());
         let (old, new) = (change.old.as_ref().and_then(id), change.new.as_ref().and_then(id));
         reindex(&mut self.claims_of, old, new, &change.key);
+        let named = |claim: &Arc<NodeClaim>| claim.status.as_ref()?.node_name.clone();
+        let (old, new) = (change.old.as_ref().and_then(named), change.new.as_ref().and_then(named));
+        reindex(&mut self.claims_naming, old, new, &change.key);
         for claim in change.old.iter().chain(&change.new) {
             let nodes: Vec<String> = self.nodes_of(claim).into_iter().map(|node| node.name_any()).collect();
             nodes.iter().for_each(|node| self.follow_going(node));
@@ -323,16 +345,22 @@ impl World {
 
     /// Nodes of a claim.
     pub fn nodes_of(&self, claim: &NodeClaim) -> Vec<&Arc<Node>> {
-        let id = claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
-        let names = id.and_then(|id| self.nodes_of.get(id));
-        names.into_iter().flatten().filter_map(|name| self.nodes.get(name)).collect()
+        let key = claim_key(claim);
+        let mut names: BTreeSet<&str> = key.node_name.into_iter().collect();
+        let same = key.provider_id.and_then(|id| self.nodes_of.get(id));
+        names.extend(same.into_iter().flatten().map(String::as_str));
+        let nodes = names.into_iter().filter_map(|name| self.nodes.get(name));
+        nodes.filter(|node| is_machine_of(key, node_key(node))).collect()
     }
 
     /// Claims of a node.
     pub fn claims_of(&self, node: &Node) -> Vec<&Arc<NodeClaim>> {
-        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
-        let names = id.and_then(|id| self.claims_of.get(id));
-        names.into_iter().flatten().filter_map(|name| self.claims.get(name)).collect()
+        let key = node_key(node);
+        let same = key.provider_id.and_then(|id| self.claims_of.get(id));
+        let naming = self.claims_naming.get(key.name);
+        let names: BTreeSet<&String> = same.into_iter().chain(naming).flatten().collect();
+        let claims = names.into_iter().filter_map(|name| self.claims.get(name));
+        claims.filter(|claim| is_machine_of(claim_key(claim), key)).collect()
     }
 
     /// The one claim of a node.
@@ -341,6 +369,22 @@ impl World {
             [claim] => Some(claim),
             _ => None,
         }
+    }
+}
+
+fn claim_key(claim: &NodeClaim) -> ClaimKey<'_> {
+    let status = claim.status.as_ref();
+    ClaimKey {
+        name: claim.metadata.name.as_deref().unwrap_or_default(),
+        provider_id: status.and_then(|status| status.provider_id.as_deref()),
+        node_name: status.and_then(|status| status.node_name.as_deref()),
+    }
+}
+
+fn node_key(node: &Node) -> NodeKey<'_> {
+    NodeKey {
+        name: node.metadata.name.as_deref().unwrap_or_default(),
+        provider_id: node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()),
     }
 }
 

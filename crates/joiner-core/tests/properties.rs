@@ -5,12 +5,12 @@
 //! by asking label value by label value.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use joiner_core::algebra::Algebra;
 use joiner_core::decide::{self, MinValuesPolicy, Options, ReservedMode};
 use joiner_core::model::ids::*;
 use joiner_core::model::names::{CPU, MEMORY, PODS, atoi};
-use joiner_core::model::node::ShownNode;
 use joiner_core::model::resources::{add_into, fits, lane_of, max_into};
 use joiner_core::model::taint::untolerated;
 use joiner_core::model::{
@@ -654,7 +654,7 @@ impl Builder {
             }
         }
         catalogue.offerings.sort_by_key(|o| (o.price_nano_usd, o.instance_type, o.zone, o.capacity_type));
-        self.snapshot.catalogues.push(catalogue);
+        self.snapshot.catalogues.push(Arc::new(catalogue));
     }
 
     fn pools(&mut self, sketch: &Sketch) {
@@ -725,14 +725,15 @@ impl Builder {
             let labels = self.set(parts);
             let taints = self.snapshot.vocabulary.taint_list(Vec::new());
             let pods = row.bound.iter().map(|(app, count)| (self.identity(*app), *count)).collect();
+            let mut anti_affinity = Vec::new();
             if row.bound_anti {
                 let (key, matcher) = (self.key(ZONE), self.matcher(0));
-                let group = self.group(GroupSpec::AntiAffinity { key, matcher });
-                self.snapshot.bound_anti_affinity.push((group, NodeIdx::new(at)));
+                anti_affinity.push(self.group(GroupSpec::AntiAffinity { key, matcher }));
             }
-            self.snapshot.nodes.push(Node {
+            let node = Node {
                 name: name.as_str().into(),
                 labels,
+                anti_affinity,
                 hostname,
                 taints,
                 available: Self::amounts(row.cpus * 1000),
@@ -745,8 +746,11 @@ impl Builder {
                 pods,
                 pool: None,
                 bought: None,
-                shown: ShownNode::default(),
-            });
+                offering: None,
+                price_nano_usd: None,
+                shown: Arc::default(),
+            };
+            self.snapshot.nodes.push(Arc::new(node));
         }
     }
 
@@ -822,7 +826,7 @@ impl Builder {
         };
         let mut requests = Self::amounts(row.cpu);
         requests[PODS] = 1;
-        self.snapshot.classes.push(PodClass {
+        let class = PodClass {
             identity,
             requests,
             priority: row.priority,
@@ -842,7 +846,8 @@ impl Builder {
             rungs,
             refused: None,
             filler: false,
-        });
+        };
+        self.snapshot.classes.push(Arc::new(class));
     }
 }
 
@@ -880,7 +885,7 @@ fn build(sketch: &Sketch) -> Snapshot {
             name: format!("default/pod-{at:02}").as_str().into(),
         });
     }
-    builder.snapshot.finish()
+    builder.snapshot
 }
 
 fn options() -> impl Strategy<Value = Options> {

@@ -60,7 +60,7 @@ fn only_pods_that_matter_stay() {
         object["metadata"]["name"] = json!(name);
         object
     };
-    let daemon = json!({"ownerReferences": [{"kind": "DaemonSet", "name": "x"}]});
+    let daemon = json!({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "x"}]});
     let deleted = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
     let on_node = json!({"nodeName": "n"});
     let world = read(json!([

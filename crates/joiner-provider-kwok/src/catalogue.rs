@@ -3,8 +3,9 @@
 use joiner_api::instance_type::InstanceType;
 use joiner_api::names::{AWS_GROUP, KWOK_WELL_KNOWN_LABELS, domain_of};
 
-use crate::aws;
-use crate::entry;
+use joiner_provider_aws::shipped;
+
+use crate::entry::{self, Entry};
 use crate::file::{self, Availability};
 use crate::hypothetical::{self, ParameterError, Parameters};
 use crate::problem::LoadError;
@@ -32,9 +33,17 @@ impl Catalogue {
         Ok(Self::new(hypothetical::generate(parameters)?, Vec::new()))
     }
 
-    /// The shipped list of AWS us-west-2.
+    /// Machines of AWS us-west-2 ([`joiner_provider_aws::shipped`]), with what every machine of this provider has besides.
     pub fn aws() -> Self {
-        Self::new(entry::instance_types(aws::entries()), Vec::new())
+        let entries = shipped::machines().into_iter().map(|machine| Entry {
+            name: machine.name,
+            architecture: machine.architecture,
+            operating_systems: vec!["linux".to_owned()],
+            resources: machine.resources,
+            offerings: machine.offerings,
+            volume_limits: Default::default(),
+        });
+        Self::new(entry::instance_types(entries.collect()), Vec::new())
     }
 
     /// A list from the text of a file; `file_name` picks the format by its end and names the file in messages.

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use joiner_api::instance_type::{InstanceType, Offering, Overhead, ResourceList, TypeRequirement};
 use joiner_api::names::{ARCH_LABEL, CAPACITY_TYPE_LABEL, INSTANCE_TYPE_LABEL, OS_LABEL, ZONE_LABEL};
 use joiner_api::quantity::Quantity;
+use joiner_provider_aws::labels::{self as aws_labels, AWS_LABELS, AwsName};
 
-use crate::labels::{self, AwsName};
+use crate::labels;
 
 /// Pods per machine where a list does not say.
 pub const DEFAULT_PODS: &str = "110";
@@ -54,7 +55,7 @@ pub fn instance_types(entries: Vec<Entry>) -> Vec<InstanceType> {
 }
 
 fn instance_type(entry: Entry, with_aws_labels: bool, overhead: Arc<Overhead>) -> InstanceType {
-    let mut requirements = Vec::with_capacity(9 + if with_aws_labels { labels::AWS_LABELS.len() } else { 0 });
+    let mut requirements = Vec::with_capacity(9 + if with_aws_labels { AWS_LABELS.len() } else { 0 });
     requirements.push(TypeRequirement::one_of(INSTANCE_TYPE_LABEL, [entry.name.as_str()]));
     requirements.push(TypeRequirement::one_of(ARCH_LABEL, [entry.architecture]));
     requirements.push(TypeRequirement::one_of(OS_LABEL, entry.operating_systems));
@@ -62,7 +63,7 @@ fn instance_type(entry: Entry, with_aws_labels: bool, overhead: Arc<Overhead>) -
     requirements.push(union_of(&entry.offerings, CAPACITY_TYPE_LABEL));
     requirements.extend(labels::kwok_requirements(&entry.name, &entry.resources));
     if with_aws_labels {
-        requirements.extend(labels::aws_requirements(&entry.name, &entry.resources));
+        requirements.extend(aws_labels::requirements(&entry.name, &entry.resources));
     }
     InstanceType {
         name: entry.name,
@@ -105,7 +106,7 @@ fn union_of(offerings: &[Offering], key: &str) -> TypeRequirement {
         .filter(|requirement| requirement.key == key)
         .flat_map(|requirement| requirement.values.iter().map(String::as_str))
         .collect();
-    if values.is_empty() { labels::absent(key) } else { TypeRequirement::one_of(key, values) }
+    if values.is_empty() { TypeRequirement::absent(key) } else { TypeRequirement::one_of(key, values) }
 }
 
 fn overhead() -> Overhead {

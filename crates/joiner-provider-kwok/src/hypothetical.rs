@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use joiner_api::instance_type::{InstanceType, Offering, ResourceList, TypeRequirement};
-use joiner_api::names::{CAPACITY_TYPE_LABEL, ON_DEMAND, SPOT, ZONE_LABEL};
+use joiner_api::instance_type::{InstanceType, Offering, ResourceList};
+use joiner_api::names::{ON_DEMAND, SPOT};
 use joiner_api::quantity::Quantity;
 
 use crate::entry::{self, Entry};
@@ -234,8 +234,8 @@ impl Shape<'_> {
         let mut offerings = Vec::with_capacity(2 * parameters.zones.len());
         for (index, zone) in parameters.zones.iter().enumerate() {
             let price = price * (1.0 + parameters.zone_skew * index as f64);
-            offerings.push(offering(zone, SPOT, price * parameters.spot_factor));
-            offerings.push(offering(zone, ON_DEMAND, price));
+            offerings.push(Offering::in_zone(zone, SPOT, price * parameters.spot_factor));
+            offerings.push(Offering::in_zone(zone, ON_DEMAND, price));
         }
         offerings
     }
@@ -245,21 +245,6 @@ impl Shape<'_> {
         let memory = parameters.price_per_gb * self.memory_bytes as f64 / 1e9;
         let gpus = self.gpu.map_or(0.0, |row| f64::from(row.count) * row.price_per_gpu);
         parameters.price_per_cpu * f64::from(self.cpu) + memory + gpus
-    }
-}
-
-/// An available offering of one zone and capacity type.
-pub(crate) fn offering(zone: &str, capacity_type: &str, price: f64) -> Offering {
-    Offering {
-        requirements: [
-            TypeRequirement::one_of(CAPACITY_TYPE_LABEL, [capacity_type]),
-            TypeRequirement::one_of(ZONE_LABEL, [zone]),
-        ]
-        .into(),
-        price,
-        available: true,
-        reservation: None,
-        capacity_override: ResourceList::new(),
     }
 }
 

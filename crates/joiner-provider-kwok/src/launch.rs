@@ -1,22 +1,21 @@
 //! From a claim to a machine: which type on which terms, and the Node that stands for it.
 //!
-//! A KWOK machine is nothing but a Node object, so launching is a function: claim, types and a seed in, Node out. The Node is named as
-//! its claim, so a repeated launch finds the first one.
+//! A KWOK machine is nothing but a Node object, so launching is a function: claim, types and ranked offerings in, Node out. The Node is named as
+//! its claim and says the claim's uid, so a repeated launch finds the first one, and the Node of an earlier claim of that name is not taken for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use joiner_api::NodeClaim;
 use joiner_api::instance_type::{InstanceType, Offering, ResourceList, TypeRequirement};
 use joiner_api::names::{
-    HOSTNAME_LABEL, INSTANCE_PRICE_LABEL, INSTANCE_TYPE_LABEL, KWOK_NODE_MARK, KWOK_PARTITION_LABEL,
-    UNREGISTERED_TAINT,
+    CLAIM_UID_ANNOTATION, HOSTNAME_LABEL, INSTANCE_PRICE_LABEL, INSTANCE_TYPE_LABEL, KWOK_NODE_MARK,
+    KWOK_PARTITION_LABEL, LAUNCH_HANDLE_ANNOTATION, PLANNED_PODS_ANNOTATION, UNREGISTERED_TAINT,
 };
-use joiner_api::requirement::{NodeRequirement, Operator};
-use joiner_provider::{Error, Launched, OfferingKey};
+use joiner_api::requirement::Operator;
+use joiner_provider::{Error, Launched, OfferingKey, RankedOffering, Scope, TypeSet};
 use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus, Taint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// What provider ids begin with; the name of the Node follows.
 pub const PROVIDER_ID_PREFIX: &str = "kwok://";
@@ -39,92 +38,19 @@ pub fn provider_id(claim_name: &str) -> String {
     format!("{PROVIDER_ID_PREFIX}{claim_name}")
 }
 
-/// Picks the cheapest offering that a claim allows and that is not known to be out of stock. Of types equally cheap the first that the claim
-/// names wins; of equally cheap offerings of a type the seed decides.
+/// The first offering of a ranked list that there is; the list is in the order of the plan, so nothing is chosen here.
 ///
 /// # Errors
-/// The claim names no type, a type nobody knows, or nothing that can be had.
-pub fn choose<'t>(
-    claim: &NodeClaim,
-    types: &'t [InstanceType],
-    seed: u64,
-    unavailable: &BTreeSet<OfferingKey>,
-) -> Result<Choice<'t>, Error> {
-    let requirements = &claim.spec.requirements;
-    let named = requirements.iter().find(|requirement| {
-        requirement.stable_key() == INSTANCE_TYPE_LABEL && requirement.parsed_operator() == Some(Operator::In)
-    });
-    let Some(named) = named else {
-        return Err(Error::Rejected {
-            reason: "InstanceTypeMissing".to_owned(),
-            message: format!(
-                "the claim names no instance type; add a requirement `{INSTANCE_TYPE_LABEL} In [...]`"
-            ),
-        });
-    };
-    let mut best: Vec<Choice> = Vec::new();
-    let mut out_of_stock = Vec::new();
-    for name in &named.values {
-        let Some(instance_type) = types.iter().find(|of| of.name == *name) else {
-            return Err(Error::Rejected {
-                reason: "InstanceTypeUnknown".to_owned(),
-                message: format!(
-                    "there is no instance type `{name}`; `joiner instance-types list` shows all"
-                ),
-            });
-        };
-        let mut of_type: Vec<Choice> = Vec::new();
-        for offering in instance_type.offerings.iter().filter(|offering| allows(requirements, offering)) {
-            let key = OfferingKey::of(instance_type, offering);
-            if !offering.available || unavailable.contains(&key) {
-                out_of_stock.push(key);
-                continue;
-            }
-            match of_type.first() {
-                Some(first) if first.offering.price < offering.price => continue,
-                Some(first) if first.offering.price > offering.price => of_type.clear(),
-                _ => {}
-            }
-            of_type.push(Choice { instance_type, offering });
-        }
-        let cheaper =
-            |first: &Choice| of_type.first().is_some_and(|of| of.offering.price < first.offering.price);
-        if best.first().is_none_or(cheaper) {
-            best = of_type;
-        }
-    }
-    let claim_name = claim.metadata.name.as_deref().unwrap_or_default();
-    let pick = xxh3_64_with_seed(claim_name.as_bytes(), seed) % (best.len().max(1) as u64);
-    best.get(pick as usize).copied().ok_or_else(|| Error::InsufficientCapacity {
-        message: format!(
-            "none of the {} instance types that the claim names can be had where it allows them",
-            named.values.len()
-        ),
-        offerings: out_of_stock,
-    })
-}
-
-/// Whether a claim's requirements allow an offering: each label the offering fixes must satisfy them.
-fn allows(requirements: &[NodeRequirement], offering: &Offering) -> bool {
-    requirements.iter().all(|requirement| match offering.single_value(requirement.stable_key()) {
-        Some(value) => satisfies(requirement, value),
-        None => true,
-    })
-}
-
-fn satisfies(requirement: &NodeRequirement, value: &str) -> bool {
-    let named = requirement.values.iter().any(|of| of == value);
-    let number = || Some((value.parse::<i64>().ok()?, requirement.values.first()?.parse::<i64>().ok()?));
-    match requirement.parsed_operator() {
-        Some(Operator::In) => named,
-        Some(Operator::NotIn) => !named,
-        Some(Operator::Exists) => true,
-        Some(Operator::DoesNotExist) | None => false,
-        Some(Operator::Gt) => number().is_some_and(|(label, bound)| label > bound),
-        Some(Operator::Lt) => number().is_some_and(|(label, bound)| label < bound),
-        Some(Operator::Gte) => number().is_some_and(|(label, bound)| label >= bound),
-        Some(Operator::Lte) => number().is_some_and(|(label, bound)| label <= bound),
-    }
+/// None of them is to be had.
+pub fn first_offered<'t>(types: &'t TypeSet, ranked: &[RankedOffering]) -> Result<Choice<'t>, Error> {
+    let mut offered = ranked.iter().filter_map(|of| types.find(&of.key));
+    let first = offered.find(|(_, offering)| offering.available);
+    let (instance_type, offering) = first.ok_or_else(|| Error::NoCapacity {
+        scopes: ranked.iter().map(|of| Scope::Offering { class: None, offering: of.key.clone() }).collect(),
+        retry_after: None,
+        message: format!("none of the {} offerings asked for is to be had", ranked.len()),
+    })?;
+    Ok(Choice { instance_type, offering })
 }
 
 /// What is known of a claim's machine as soon as it is chosen.
@@ -152,6 +78,7 @@ pub fn launched(claim: &NodeClaim, choice: Choice) -> Launched {
     }
     Launched {
         provider_id: provider_id(&name),
+        offering: OfferingKey::of(choice.instance_type, choice.offering),
         image_id: None,
         labels,
         annotations: BTreeMap::from([(KWOK_NODE_MARK.to_owned(), FAKE.to_owned())]),
@@ -171,8 +98,11 @@ fn texts(amounts: &ResourceList) -> BTreeMap<String, Quantity> {
 /// The Node that stands for a launched machine. It is tainted until it has been made to agree with its claim.
 pub fn node(claim: &NodeClaim, launched: &Launched) -> Node {
     let mut annotations = claim.metadata.annotations.clone().unwrap_or_default();
-    annotations.retain(|key, _| key != joiner_api::names::PLANNED_PODS_ANNOTATION);
+    annotations.retain(|key, _| ![PLANNED_PODS_ANNOTATION, LAUNCH_HANDLE_ANNOTATION].contains(&&**key));
     annotations.extend(launched.annotations.clone());
+    if let Some(uid) = &claim.metadata.uid {
+        annotations.insert(CLAIM_UID_ANNOTATION.to_owned(), uid.clone());
+    }
     Node {
         metadata: ObjectMeta {
             name: claim.metadata.name.clone(),
@@ -202,12 +132,19 @@ pub fn node(claim: &NodeClaim, launched: &Launched) -> Node {
 pub fn of_node(node: &Node) -> Option<Launched> {
     let provider_id = node.spec.as_ref()?.provider_id.clone()?;
     let status = node.status.as_ref();
+    let labels = node.metadata.labels.clone().unwrap_or_default();
     Some(Launched {
         provider_id,
+        offering: OfferingKey::of_labels(&labels)?,
         image_id: None,
-        labels: node.metadata.labels.clone().unwrap_or_default(),
+        labels,
         annotations: BTreeMap::from([(KWOK_NODE_MARK.to_owned(), FAKE.to_owned())]),
         capacity: status.and_then(|of| of.capacity.clone()).unwrap_or_default(),
         allocatable: status.and_then(|of| of.allocatable.clone()).unwrap_or_default(),
     })
+}
+
+/// The uid of the claim that a Node was made for; Nodes of other hands do not say.
+pub fn claim_uid(node: &Node) -> Option<&str> {
+    node.metadata.annotations.as_ref()?.get(CLAIM_UID_ANNOTATION).map(String::as_str)
 }

@@ -6,7 +6,7 @@
 //!
 //! * [`Catalogue::hypothetical`]: 144 types computed from a table of constants ([`hypothetical`]). Other constants
 //!   give other clouds: more zones, uneven prices, GPUs.
-//! * [`Catalogue::aws`]: 848 real machines of one AWS region with their prices, embedded ([`aws`]).
+//! * [`Catalogue::aws`]: 848 real machines of one AWS region with their prices, from [`joiner_provider_aws`].
 //! * [`Catalogue::from_text`]: a file of one's own, JSON or YAML ([`file`]).
 //!
 //! ```
@@ -41,7 +41,6 @@
 //! Nothing here opens files, reads clocks or prints: text and values in, values out. The one exception is `live`, the provider at work over a
 //! Kubernetes client; it is behind the feature of that name, so that who only wants the lists gets no async and no client.
 
-pub mod aws;
 mod catalogue;
 pub mod entry;
 mod entry_reader;

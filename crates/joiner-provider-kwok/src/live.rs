@@ -9,14 +9,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use joiner_api::names::{AWS_GROUP, KWOK_GROUP, kinds};
 use joiner_api::nodepool::NodeClassReference;
 use joiner_provider::{
-    Clock, Error, Instance, LaunchRequest, Launched, NodeClassKind, Provider, Terminated, TypeSet,
-    Unregistered,
+    Clock, Error, Instance, Launch, LaunchOutcome, LaunchRequest, Launched, Listed, NodeClassKind,
+    OfferingKey, Provider, Terminated, TypeFeed, TypePublisher, Unregistered,
 };
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
@@ -32,10 +33,13 @@ use crate::launch::{self, PROVIDER_ID_PREFIX};
 const RETRY: Duration = Duration::from_secs(1);
 /// Nodes asked for in one page.
 const PAGE: u32 = 500;
+/// Requests of one batch that are under way at the same time.
+const AT_ONCE: usize = 32;
 
 /// A machine whose Node has not appeared yet.
 struct Pending {
     launched: Launched,
+    claim_uid: Option<String>,
     writer: AbortHandle,
 }
 
@@ -46,18 +50,17 @@ type Table = Arc<Mutex<BTreeMap<String, Pending>>>;
 pub struct KwokProvider {
     nodes: Api<Node>,
     kinds: Vec<NodeClassKind>,
-    types: Arc<TypeSet>,
+    types: TypePublisher,
     /// Types of classes of AWS, if they differ from those of the others. Many clusters never ask for them.
-    types_of_aws: Option<OnceLock<Arc<TypeSet>>>,
+    types_of_aws: Option<OnceLock<TypePublisher>>,
     clock: Arc<dyn Clock>,
-    seed: u64,
     pending: Table,
     instances: Instances,
 }
 
 impl KwokProvider {
-    /// A provider that writes its Nodes through a client. Equal seeds choose equally among offerings of one price.
-    pub fn new(client: Client, catalogue: Catalogue, clock: Arc<dyn Clock>, seed: u64) -> Self {
+    /// A provider that writes its Nodes through a client.
+    pub fn new(client: Client, catalogue: Catalogue, clock: Arc<dyn Clock>) -> Self {
         Self {
             nodes: Api::all(client),
             kinds: vec![NodeClassKind {
@@ -66,10 +69,9 @@ impl KwokProvider {
                 kind: kinds::KWOK_NODE_CLASS.to_owned(),
                 plural: "kwoknodeclasses".to_owned(),
             }],
-            types: type_set(catalogue),
+            types: published(catalogue),
             types_of_aws: None,
             clock,
-            seed,
             pending: Table::default(),
             instances: Instances::default(),
         }
@@ -89,39 +91,63 @@ impl KwokProvider {
         self
     }
 
-    fn types_of(&self, class: &NodeClassReference) -> &Arc<TypeSet> {
+    /// Offers another list from now on. Machines that were launched stay what they are.
+    pub fn set_catalogue(&self, catalogue: Catalogue) {
+        self.types.publish(catalogue.types, catalogue.well_known);
+    }
+
+    fn types_of(&self, class: &NodeClassReference) -> &TypePublisher {
         match &self.types_of_aws {
-            Some(types) if class.group == AWS_GROUP => types.get_or_init(|| type_set(Catalogue::aws())),
+            Some(types) if class.group == AWS_GROUP => types.get_or_init(|| published(Catalogue::aws())),
             _ => &self.types,
         }
     }
 
     async fn launch_one(&self, request: &LaunchRequest) -> Result<Launched, Error> {
         let name = request.claim.name_any();
-        if let Some(pending) = self.pending.lock().get(&name) {
+        let uid = request.claim.uid();
+        if let Some(pending) = self.pending.lock().get(&name)
+            && pending.claim_uid == uid
+        {
             return Ok(pending.launched.clone());
         }
         // Whatever an earlier call chose stays chosen, also if the catalogue or the stock is another one today.
-        if let Some(node) = self.nodes.get_opt(&name).await.map_err(|error| transient(&error))?
-            && let Some(launched) = launch::of_node(&node)
-            && launched.provider_id == launch::provider_id(&name)
-        {
-            return Ok(launched);
+        if let Some(node) = self.nodes.get_opt(&name).await.map_err(|error| transient(&error))? {
+            let is_same = launch::claim_uid(&node).is_none_or(|of| Some(of) == uid.as_deref());
+            return match launch::of_node(&node) {
+                Some(launched)
+                    if is_same
+                        && launched.provider_id == launch::provider_id(&name)
+                        && node.metadata.deletion_timestamp.is_none() =>
+                {
+                    Ok(launched)
+                }
+                _ => Err(Error::Transient(format!(
+                    "node `{name}` is there and was not launched for this claim; waiting for its end"
+                ))),
+            };
         }
         let delay = registration_delay(request.class.as_deref())?;
-        let types = self.types_of(&request.claim.spec.node_class_ref);
-        let choice = launch::choose(&request.claim, &types.types, self.seed, &request.unavailable)?;
+        let types = self.types_of(&request.claim.spec.node_class_ref).feed().current();
+        let choice = launch::first_offered(&types, &request.offerings)?;
         let launched = launch::launched(&request.claim, choice);
         let node = launch::node(&request.claim, &launched);
         if delay.is_zero() {
             write(&self.nodes, &node).await.map_err(|error| transient(&error))?;
         } else {
-            self.write_later(name, node, launched.clone(), delay);
+            self.write_later(name, uid, node, launched.clone(), delay);
         }
         Ok(launched)
     }
 
-    fn write_later(&self, name: String, node: Node, launched: Launched, delay: Duration) {
+    fn write_later(
+        &self,
+        name: String,
+        claim_uid: Option<String>,
+        node: Node,
+        launched: Launched,
+        delay: Duration,
+    ) {
         let (nodes, table, key) = (self.nodes.clone(), self.pending.clone(), name.clone());
         let clock = self.clock.clone();
         // Held until the entry is in, so that a writer without delay cannot look for it before.
@@ -133,7 +159,7 @@ impl KwokProvider {
             }
             table.lock().remove(&key);
         });
-        let earlier = entries.insert(name, Pending { launched, writer: writer.abort_handle() });
+        let earlier = entries.insert(name, Pending { launched, claim_uid, writer: writer.abort_handle() });
         if let Some(earlier) = earlier {
             earlier.writer.abort();
         }
@@ -167,16 +193,38 @@ impl KwokProvider {
             Some(known) => known,
             None => self.ask_for_all().await?,
         };
-        for (claim, pending) in self.pending.lock().iter() {
-            let provider_id = pending.launched.provider_id.clone();
-            found.push(Instance {
-                provider_id,
-                claim: Some(claim.clone()),
-                created: None,
-                terminating: false,
-            });
-        }
+        found.extend(self.pending.lock().iter().map(|(claim, pending)| pending.instance(claim)));
         Ok(found)
+    }
+
+    async fn get_one(&self, id: &str) -> Result<Option<Instance>, Error> {
+        let Some(name) = id.strip_prefix(PROVIDER_ID_PREFIX) else { return Ok(None) };
+        if let Some(pending) = self.pending.lock().get(name) {
+            return Ok(Some(pending.instance(name)));
+        }
+        let node = self.nodes.get_opt(name).await.map_err(|error| transient(&error))?;
+        let machine = node.and_then(instances::machine).map(|(_, machine)| machine);
+        Ok(machine.filter(|machine| machine.provider_id == id))
+    }
+
+    async fn find(&self, uid: &str) -> Result<Option<Launched>, Error> {
+        if let Some(pending) = self.pending.lock().values().find(|of| of.claim_uid.as_deref() == Some(uid)) {
+            return Ok(Some(pending.launched.clone()));
+        }
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let nodes = self.nodes.list(&page).await.map_err(|error| transient(&error))?;
+            let is_meant = |node: &&Node| {
+                launch::claim_uid(node) == Some(uid) && node.metadata.deletion_timestamp.is_none()
+            };
+            if let Some(launched) = nodes.items.iter().find(is_meant).and_then(launch::of_node) {
+                return Ok(Some(launched));
+            }
+            match nodes.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(None),
+            }
+        }
     }
 
     /// The machines whose Nodes are there, from the server.
@@ -204,19 +252,24 @@ impl Provider for KwokProvider {
         &self.kinds
     }
 
-    fn types(&self, class: &NodeClassReference) -> Arc<TypeSet> {
-        self.types_of(class).clone()
+    fn watch_types(&self, class: &NodeClassReference) -> TypeFeed {
+        self.types_of(class).feed()
     }
 
-    fn launch(&self, requests: Vec<LaunchRequest>) -> BoxFuture<'_, Vec<Result<Launched, Error>>> {
-        async move {
-            let mut outcomes = Vec::with_capacity(requests.len());
-            for request in &requests {
-                outcomes.push(self.launch_one(request).await);
+    fn launch(&self, batch: Vec<LaunchRequest>) -> BoxStream<'_, LaunchOutcome> {
+        let outcomes = stream::iter(batch).map(move |request| async move {
+            let result = self.launch_one(&request).await;
+            LaunchOutcome {
+                token: request.token().to_owned(),
+                result: result.map(|launched| Launch::Launched(Box::new(launched))),
             }
-            outcomes
-        }
-        .boxed()
+        });
+        outcomes.buffer_unordered(AT_ONCE).boxed()
+    }
+
+    fn find_by_claim(&self, uid: &str) -> BoxFuture<'_, Result<Option<Launched>, Error>> {
+        let uid = uid.to_owned();
+        async move { self.find(&uid).await }.boxed()
     }
 
     fn adopt(&self, machines: Vec<Unregistered>, now: Timestamp) -> BoxFuture<'_, ()> {
@@ -226,10 +279,12 @@ impl Provider for KwokProvider {
                 continue;
             }
             let status = claim.status.clone().unwrap_or_default();
+            let labels = claim.metadata.labels.clone().unwrap_or_default();
             let launched = Launched {
                 provider_id: launch::provider_id(&name),
+                offering: OfferingKey::of_labels(&labels).unwrap_or_default(),
                 image_id: None,
-                labels: claim.metadata.labels.clone().unwrap_or_default(),
+                labels,
                 annotations: BTreeMap::new(),
                 capacity: status.capacity.unwrap_or_default(),
                 allocatable: status.allocatable.unwrap_or_default(),
@@ -237,24 +292,39 @@ impl Provider for KwokProvider {
             let delay = registration_delay(class.as_deref()).unwrap_or_default();
             let passed = Duration::try_from(now.duration_since(launched_at)).unwrap_or_default();
             let node = launch::node(&claim, &launched);
-            self.write_later(name, node, launched, delay.saturating_sub(passed));
+            self.write_later(name, claim.uid(), node, launched, delay.saturating_sub(passed));
         }
-        futures::future::ready(()).boxed()
+        ready(()).boxed()
     }
 
     fn terminate(&self, ids: Vec<String>) -> BoxFuture<'_, Vec<Result<Terminated, Error>>> {
-        async move {
-            let mut outcomes = Vec::with_capacity(ids.len());
-            for id in &ids {
-                outcomes.push(self.terminate_one(id).await);
-            }
-            outcomes
-        }
-        .boxed()
+        let each = stream::iter(ids).map(move |id| async move { self.terminate_one(&id).await });
+        each.buffered(AT_ONCE).collect().boxed()
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, Error>> {
-        self.list_all().boxed()
+    fn get(&self, ids: Vec<String>) -> BoxFuture<'_, Vec<Result<Option<Instance>, Error>>> {
+        let each = stream::iter(ids).map(move |id| async move { self.get_one(&id).await });
+        each.buffered(AT_ONCE).collect().boxed()
+    }
+
+    fn list(&self) -> BoxStream<'_, Result<Listed, Error>> {
+        let all = stream::once(self.list_all()).flat_map(|listed| match listed {
+            Ok(found) => stream::iter(found).map(|machine| Ok(Listed::Instance(machine))).left_stream(),
+            Err(error) => stream::once(ready(Err(error))).right_stream(),
+        });
+        all.boxed()
+    }
+}
+
+impl Pending {
+    fn instance(&self, claim: &str) -> Instance {
+        Instance {
+            provider_id: self.launched.provider_id.clone(),
+            claim: Some(claim.to_owned()),
+            claim_uid: self.claim_uid.clone(),
+            created: None,
+            terminating: false,
+        }
     }
 }
 
@@ -266,9 +336,8 @@ impl Drop for KwokProvider {
     }
 }
 
-fn type_set(catalogue: Catalogue) -> Arc<TypeSet> {
-    let Catalogue { types, well_known, .. } = catalogue;
-    Arc::new(TypeSet { generation: 1, types, well_known })
+fn published(catalogue: Catalogue) -> TypePublisher {
+    TypePublisher::new(catalogue.types, catalogue.well_known)
 }
 
 /// Writes a Node; one that is there already is the one we wanted to write.
@@ -282,13 +351,13 @@ async fn write(nodes: &Api<Node>, node: &Node) -> Result<(), kube::Error> {
 
 fn registration_delay(class: Option<&serde_json::Value>) -> Result<Duration, Error> {
     let Some(class) = class else {
-        return Err(Error::NodeClassNotReady("there is no such node class".to_owned()));
+        return Err(Error::ClassNotReady("there is no such node class".to_owned()));
     };
     let Some(text) = class.pointer("/spec/nodeRegistrationDelay").and_then(|delay| delay.as_str()) else {
         return Ok(Duration::ZERO);
     };
     let delay = joiner_api::duration::Duration::parse(text)
-        .map_err(|error| Error::NodeClassNotReady(format!("spec.nodeRegistrationDelay: {error}")))?;
+        .map_err(|error| Error::ClassNotReady(format!("spec.nodeRegistrationDelay: {error}")))?;
     Ok(Duration::from_nanos(delay.nanos().max(0).unsigned_abs()))
 }
 

@@ -213,13 +213,15 @@ pub enum Verb {
     Evict,
     /// A machine is ended.
     Terminate,
+    /// A launch that is pending is given up.
+    CancelLaunch,
     /// An event is written.
     WriteEvent,
     /// The record of decisions is written.
     WriteRecord,
     /// A machine is launched.
     Launch,
-    /// The provider's machines are listed.
+    /// A provider's machines are listed.
     List,
 }
 

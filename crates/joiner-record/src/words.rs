@@ -150,10 +150,11 @@ pub fn command(verb: Verb, subject: &Subject) -> String {
         Verb::ListPods => format!("list the pods of {}", object(subject)),
         Verb::Evict => format!("evict {}", object(subject)),
         Verb::Terminate => format!("end machine {}", subject.name),
+        Verb::CancelLaunch => format!("cancel the pending launch {}", subject.name),
         Verb::WriteEvent => "write an event".to_owned(),
         Verb::WriteRecord => format!("write the record of decisions to {}", object(subject)),
         Verb::Launch => format!("launch {}", object(subject)),
-        Verb::List => "list the provider's machines".to_owned(),
+        Verb::List => format!("list the machines of provider {}", subject.name),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Pods leave nodes with taints of the effect `NoExecute`: at once, after the time they tolerate, or never.
 
 use jiff::{SignedDuration, Timestamp};
+use joiner_core::model::{Effect, Taint, Toleration};
 use serde_json::{Value, json};
 
 use crate::cache::Cache;
@@ -68,12 +69,12 @@ fn driving(node: &Value) -> Vec<&Value> {
 
 /// Whether a toleration covers a taint.
 pub(crate) fn tolerates(toleration: &Value, taint: &Value) -> bool {
-    let effect = toleration.text(&["effect"]);
-    let key = toleration.text(&["key"]);
-    let exists = toleration.text(&["operator"]) == "Exists";
-    (effect.is_empty() || taint["effect"] == effect)
-        && ((key.is_empty() && exists) || taint["key"] == key)
-        && (exists || toleration.text(&["value"]) == taint.text(&["value"]))
+    let of = |field: &str| toleration.text(&[field]);
+    let toleration = Toleration::read(of("key"), of("operator"), of("value"), of("effect"));
+    Effect::parse(taint.text(&["effect"])).is_some_and(|effect| {
+        let (key, value) = (taint.text(&["key"]).into(), taint.text(&["value"]).into());
+        toleration.tolerates(&Taint { key, value, effect })
+    })
 }
 
 /// When a pod has to leave, nothing if it may stay.

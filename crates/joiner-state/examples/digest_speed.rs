@@ -45,7 +45,7 @@ const BATCH: usize = 25;
 
 fn main() {
     for _ in 0..3 {
-        let mut cluster = Cluster::new(Options { respect_preferences: true, max_pods: PODS });
+        let mut cluster = Cluster::new(Options { max_pods: PODS, ..Options::default() });
         let mut batches = Vec::with_capacity(PODS / BATCH);
         for batch in 0..PODS / BATCH {
             let pods: Vec<Pod> = (0..BATCH).map(|n| pod(batch * BATCH + n)).collect();

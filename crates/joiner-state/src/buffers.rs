@@ -4,14 +4,17 @@
 //! rules, and counts as a pod of its template's labels while it is. Its name holds a colon, which no pod's name can.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use joiner_api::CapacityBuffer;
 use joiner_api::names::ACTIVE_CAPACITY_STRATEGY;
-use joiner_core::model::{Pod, PodIdx};
+use joiner_core::model::{Pod, PodClass, PodIdx};
 use k8s_openapi::api::core::v1::PodTemplate;
 
-use crate::cluster::{Cluster, NONE, PodRecord, Standing, namespace_of, namespaced_name};
+use crate::cluster::{Cluster, NONE, PodRecord, Standing, Usage, namespace_of, namespaced_name};
 use crate::lower::Lowering;
+use crate::pod_table::Intent;
+use crate::pods::Pending;
 use crate::problem::{Finding, Problem};
 use crate::requests::{Amounts, Nanos, read};
 
@@ -26,8 +29,8 @@ pub(crate) struct BufferInput {
 /// What is kept of a PodTemplate.
 #[derive(Debug)]
 pub(crate) struct TemplateInput {
-    spec: u32,
-    labels: u32,
+    pub spec: u32,
+    pub labels: u32,
 }
 
 /// A buffer, and the virtual pods it came to.
@@ -194,20 +197,19 @@ impl Cluster {
     }
 
     /// Makes the virtual pods; after workloads are expanded, so their rows come last.
-    pub(crate) fn make_virtual_pods(
-        &mut self,
-        resolved: &[Resolved],
-    ) -> BTreeMap<String, std::ops::Range<usize>> {
+    pub(crate) fn make_virtual_pods(&mut self, resolved: &[Resolved]) -> BTreeMap<String, Vec<u32>> {
         let mut rows = BTreeMap::new();
         for buffer in resolved {
             let Ok(sized) = &buffer.outcome else { continue };
             let spec = self.virtual_spec(sized.spec);
             let (namespace, name) = buffer.name.split_once('/').unwrap_or(("", &buffer.name));
-            let first = self.pods.len();
+            let mut own = Vec::with_capacity(sized.count);
             for number in 0..sized.count {
                 // A colon is not allowed in names of pods, so this one is new.
-                self.pod_names.intern(format!("{namespace}/buffer:{name}-{number}").as_bytes());
-                self.pods.push(PodRecord {
+                let row = self.pods.insert(PodRecord {
+                    name: format!("{namespace}/buffer:{name}-{number}").into(),
+                    uid: "".into(),
+                    intent: Intent::AsSeen,
                     spec,
                     labels: sized.labels,
                     claims: NONE,
@@ -216,10 +218,11 @@ impl Cluster {
                     controlled: false,
                     standing: Standing::Virtual,
                     created: None,
-                    uid: "".into(),
                 });
+                self.enter(row);
+                own.push(row);
             }
-            rows.insert(buffer.name.clone(), first..self.pods.len());
+            rows.insert(buffer.name.clone(), own);
         }
         rows
     }
@@ -233,6 +236,7 @@ impl Cluster {
         let mut digest = self.specs[of as usize].clone();
         (digest.priority, digest.priority_class) = (Some(i32::MIN), None);
         self.specs.push(digest);
+        self.usage.push(Usage::default());
         self.spec_bytes.intern(&key).0
     }
 }
@@ -242,23 +246,23 @@ impl Lowering<'_> {
     pub(crate) fn lower_buffers(
         &mut self,
         resolved: Vec<Resolved>,
-        rows: &BTreeMap<String, std::ops::Range<usize>>,
-        pods: &[PodRecord],
+        rows: &BTreeMap<String, Vec<u32>>,
+        pending: &mut Pending,
     ) -> Vec<Buffer> {
         let mut buffers = Vec::new();
         for buffer in resolved {
             let mut own = Vec::new();
-            for row in rows.get(&buffer.name).cloned().unwrap_or_default() {
+            for row in rows.get(&buffer.name).into_iter().flatten() {
+                let Some(pod) = self.cluster.pods.get(*row) else { continue };
                 // No default spread: room is kept wherever it is cheapest.
-                let key = (pods[row].spec, self.reduce(pods[row].labels), 0, None);
-                let class = match self.classes.get(&key) {
-                    Some(class) => *class,
-                    None => self.new_class(key),
-                };
-                self.snapshot.classes[class.at()].filler = true;
-                own.push(PodIdx::new(self.snapshot.pods.len()));
-                let name = self.cluster.pod_names.text(row as u32).into();
-                self.snapshot.pods.push(Pod { class, created: None, uid: "".into(), name });
+                let key = (pod.spec, self.reduce(pod.labels), 0, None);
+                let class = pending.class(key, || {
+                    let class = PodClass { filler: true, ..(*self.class(key)).clone() };
+                    Arc::new(class)
+                });
+                own.push(PodIdx::new(pending.pods.len()));
+                let (uid, name) = (pod.uid.clone(), pod.name.clone());
+                pending.pods.push(Pod { class, created: None, uid, name });
             }
             buffers.push(Buffer { name: buffer.name, pods: own, not_ready: buffer.outcome.err() });
         }

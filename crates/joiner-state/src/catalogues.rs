@@ -1,24 +1,25 @@
 //! Catalogues: instance types and offerings, sorted so that the cheapest of a set is its first.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use joiner_api::instance_type::{InstanceType, ResourceList, TypeRequirement};
 use joiner_api::names::{CAPACITY_TYPE_LABEL, ZONE_LABEL};
 use joiner_core::model::{
-    self, Catalogue, CatalogueIdx, Operator, Requirement, Reservation, ReservationIdx, TypeIdx,
+    self, Catalogue, CatalogueIdx, OfferingIdx, Operator, Requirement, Reservation, ReservationIdx, TypeIdx,
 };
 
 use crate::costs::is_commitment;
 use crate::digest::stable_key;
-use crate::lower::Lowering;
+use crate::lower::{Lowering, TypeDetails};
+use crate::nodes::min_into;
 use crate::overlays::PoolTypes;
 use crate::requests::in_lane_units;
 use crate::selector::TypeFacts;
 
 /// What a price that makes no sense counts as: more than any price that does.
-const NO_PRICE: i64 = i64::MAX / 1024;
+pub(crate) const NO_PRICE: i64 = i64::MAX / 1024;
 
 /// A price in whole nano-dollars.
 pub(crate) fn nano_usd(price: f64) -> i64 {
@@ -48,9 +49,9 @@ impl Lowering<'_> {
     /// Fills in one catalogue per given one, in that order, then those that overlays and costs make for single pools.
     pub(crate) fn lower_catalogues(&mut self) {
         let cluster = self.cluster;
-        self.catalogue_types = cluster.catalogues.iter().map(|c| Cow::Borrowed(&c.types[..])).collect();
+        self.frame.catalogue_types = cluster.catalogues.iter().map(|c| c.types.clone()).collect();
         self.choose_catalogues();
-        let all_types = std::mem::take(&mut self.catalogue_types);
+        let all_types = std::mem::take(&mut self.frame.catalogue_types);
         let mut reservations: BTreeMap<&str, u32> = BTreeMap::new();
         for offering in all_types.iter().flat_map(|types| types.iter()).flat_map(|t| &t.offerings) {
             if let Some(reservation) = &offering.reservation {
@@ -58,7 +59,7 @@ impl Lowering<'_> {
                 *left = (*left).min(reservation.capacity);
             }
         }
-        self.snapshot.reservations = reservations
+        self.frame.snapshot.reservations = reservations
             .iter()
             .map(|(id, capacity)| Reservation {
                 id: (*id).into(),
@@ -69,32 +70,33 @@ impl Lowering<'_> {
         let ids: Vec<&str> = reservations.into_keys().collect();
         for (at, types) in all_types.iter().enumerate() {
             // Of a changed copy everything odd was said already.
-            let notes = self.notes.len();
-            let catalogue = self.lower_catalogue(types, &ids);
+            let notes = self.frame.notes.len();
+            let (catalogue, details) = self.lower_catalogue(types, &ids);
             if at >= cluster.catalogues.len() {
-                self.notes.truncate(notes);
+                self.frame.notes.truncate(notes);
             }
-            self.snapshot.catalogues.push(catalogue);
+            self.frame.snapshot.catalogues.push(Arc::new(catalogue));
+            self.frame.type_details.push(details);
         }
-        self.catalogue_types = all_types;
+        self.frame.catalogue_types = all_types;
     }
 
     /// Which catalogue each pool launches from: its class's, or one with prices and capacities of its own.
     fn choose_catalogues(&mut self) {
         let cluster = self.cluster;
-        let order = self.pool_order.clone();
+        let order = self.frame.pool_order.clone();
         let given: Vec<Option<usize>> = order
             .iter()
             .map(|name| {
-                let class = &cluster.pools[*name].spec.template.spec.node_class_ref;
+                let class = &cluster.pools[&**name].spec.template.spec.node_class_ref;
                 self.catalogue_of((&class.group, &class.kind, &class.name))
             })
             .collect();
-        self.pool_catalogues = given.iter().map(|at| at.map(CatalogueIdx::new)).collect();
+        self.frame.pool_catalogues = given.iter().map(|at| at.map(CatalogueIdx::new)).collect();
         if cluster.overlays.is_empty() && cluster.cost_models.is_empty() {
             return;
         }
-        let vocabulary = &mut self.snapshot.vocabulary;
+        let vocabulary = &mut self.frame.snapshot.vocabulary;
         let facts: Vec<Vec<TypeFacts>> = cluster
             .catalogues
             .iter()
@@ -116,23 +118,27 @@ impl Lowering<'_> {
                 continue;
             }
             // Pools that see the same share a catalogue.
-            let made = &self.catalogue_types[cluster.catalogues.len()..];
+            let made = &self.frame.catalogue_types[cluster.catalogues.len()..];
             let known = made.iter().position(|have| **have == *types);
-            let index = known.map_or(self.catalogue_types.len(), |at| cluster.catalogues.len() + at);
+            let index = known.map_or(self.frame.catalogue_types.len(), |at| cluster.catalogues.len() + at);
             if known.is_none() {
-                self.catalogue_types.push(Cow::Owned(types));
+                self.frame.catalogue_types.push(types.into());
             }
-            self.pool_catalogues[at] = Some(CatalogueIdx::new(index));
+            self.frame.pool_catalogues[at] = Some(CatalogueIdx::new(index));
         }
     }
 
-    fn lower_catalogue(&mut self, types: &[InstanceType], reservations: &[&str]) -> Catalogue {
+    fn lower_catalogue(
+        &mut self,
+        types: &[InstanceType],
+        reservations: &[&str],
+    ) -> (Catalogue, Vec<TypeDetails>) {
         let mut sorted: Vec<&InstanceType> = types.iter().collect();
         sorted.sort_by(|a, b| a.name.cmp(&b.name));
         let before = sorted.len();
         sorted.dedup_by(|a, b| a.name == b.name);
         if sorted.len() < before {
-            self.notes.push(format!(
+            self.frame.notes.push(format!(
                 "{} instance types were given more than once; the first counts",
                 before - sorted.len()
             ));
@@ -140,17 +146,18 @@ impl Lowering<'_> {
         sorted.retain(|t| {
             let usable = !t.capacity.is_empty();
             if !usable {
-                self.notes.push(format!("instance type `{}` has no capacity and is left out", t.name));
+                self.frame.notes.push(format!("instance type `{}` has no capacity and is left out", t.name));
             }
             usable
         });
-        let zone_key = self.snapshot.vocabulary.names.key(ZONE_LABEL);
-        let capacity_key = self.snapshot.vocabulary.names.key(CAPACITY_TYPE_LABEL);
+        let zone_key = self.frame.snapshot.vocabulary.names.key(ZONE_LABEL);
+        let capacity_key = self.frame.snapshot.vocabulary.names.key(CAPACITY_TYPE_LABEL);
         // Thousands of offerings: a list that grows as it goes would for a moment take three times what it needs.
         let mut catalogue = Catalogue {
             types: Vec::with_capacity(sorted.len()),
             offerings: Vec::with_capacity(sorted.iter().map(|input| input.offerings.len()).sum()),
         };
+        let mut details = Vec::with_capacity(sorted.len());
         for (at, input) in sorted.iter().enumerate() {
             let requirements = self.type_set(&input.requirements);
             catalogue.types.push(model::InstanceType {
@@ -160,14 +167,17 @@ impl Lowering<'_> {
                 volume_limits: input.volume_limits.iter().map(|(d, n)| (d.as_str().into(), *n)).collect(),
             });
             let plain = self.quantities(&input.allocatable());
+            let mut least = plain.clone();
             for offering in &input.offerings {
                 let requirements = self.type_set(&offering.requirements);
                 let allocatable = if offering.capacity_override.is_empty() {
                     plain.clone()
                 } else {
-                    self.quantities(&input.allocatable_for(offering))
+                    let own = self.quantities(&input.allocatable_for(offering));
+                    min_into(&mut least, &own);
+                    own
                 };
-                let names = &mut self.snapshot.vocabulary.names;
+                let names = &mut self.frame.snapshot.vocabulary.names;
                 catalogue.offerings.push(model::Offering {
                     instance_type: TypeIdx::new(at),
                     requirements,
@@ -184,8 +194,9 @@ impl Lowering<'_> {
                     capacity_type: offering.capacity_type().map(|value| names.value(capacity_key, value)),
                 });
             }
+            details.push(TypeDetails { offerings: Vec::new(), least });
         }
-        let names = &self.snapshot.vocabulary.names;
+        let names = &self.frame.snapshot.vocabulary.names;
         sort_in_place(&mut catalogue.offerings, |a, b| {
             let texts = |o: &model::Offering| {
                 (
@@ -196,11 +207,14 @@ impl Lowering<'_> {
             // Types are sorted by name, so their positions compare as their names do.
             (a.price_nano_usd, a.instance_type, texts(a)).cmp(&(b.price_nano_usd, b.instance_type, texts(b)))
         });
-        catalogue
+        for (at, offering) in catalogue.offerings.iter().enumerate() {
+            details[offering.instance_type.at()].offerings.push(OfferingIdx::new(at));
+        }
+        (catalogue, details)
     }
 
     fn type_set(&mut self, requirements: &[TypeRequirement]) -> model::ReqId {
-        let vocabulary = &mut self.snapshot.vocabulary;
+        let vocabulary = &mut self.frame.snapshot.vocabulary;
         let mut list = Vec::with_capacity(requirements.len());
         for requirement in requirements {
             let key = vocabulary.names.key(stable_key(&requirement.key));
@@ -216,7 +230,7 @@ impl Lowering<'_> {
 
     /// A resource list in lanes; resources nobody asks for are left out.
     pub(crate) fn quantities(&self, list: &ResourceList) -> model::ResVec {
-        let names = &self.snapshot.vocabulary.names;
+        let names = &self.frame.snapshot.vocabulary.names;
         let mut out = model::ResVec::from_elem(0, names.lane_count());
         for (name, quantity) in list {
             if let Some(lane) = names.known_lane(name) {

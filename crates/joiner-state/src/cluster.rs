@@ -1,11 +1,14 @@
-//! The cluster as objects come in: each is read once and dropped.
+//! The cluster as objects come and go: each is read once and dropped.
 //!
 //! Per pod only ids and what tells it from its siblings stay. Other objects are few; of those the fields that decide anything stay.
+//! What a change means for the snapshot is noted in [`Changes`] and done when the next one is asked for: an object that came again as it
+//! was means nothing, a pod means its node or its class, a pool means that everything is lowered again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use joiner_api::instance_type::InstanceType;
+use joiner_api::owners::{is_daemon, is_mirror};
 use joiner_api::{CostModel, NodeClaim, NodePool};
 use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, PodStatus, PodTemplateSpec,
@@ -17,15 +20,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::buffers::{BufferInput, TemplateInput};
 use crate::bytes::ByteTable;
 use crate::canon;
+use crate::changes::Changes;
 use crate::daemons::DaemonDigest;
 use crate::default_spread::DefaultSpread;
 use crate::digest::{Claims, Digest};
-use crate::memo::Memo;
-use crate::node_digest::{ClaimDigest, NodeDigest};
+use crate::held::Held;
+use crate::machine_table::MachineTable;
 use crate::overlays::OverlayInput;
+use crate::pod_table::{Intent, PodTable};
 use crate::problem::{Finding, Problem};
-use crate::volumes::{ClaimObject, ClassObject, VolumeObject};
+use crate::volumes::{ClaimObject, ClassObject, VolumeObject, claim_name};
 use crate::workloads::Workload;
+
+pub(crate) use crate::pod_table::{NONE, PodRecord, Standing};
 
 /// What the caller decides.
 #[derive(Debug, Clone, Copy)]
@@ -34,63 +41,51 @@ pub struct Options {
     pub respect_preferences: bool,
     /// The most pods, those of workloads included, that are taken in.
     pub max_pods: usize,
+    /// An object that comes again is an oddity worth a note, as in files; in watches it is an update.
+    pub note_duplicates: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { respect_preferences: true, max_pods: 1_000_000 }
+        Self { respect_preferences: true, max_pods: 1_000_000, note_duplicates: true }
     }
 }
 
 /// A CSI driver, and how many volumes it attaches if it says so.
 pub(crate) type DriverLimit = (Box<str>, Option<u32>);
 
-/// No such row: a pod without node, owner or claims.
-pub(crate) const NONE: u32 = u32::MAX;
-
-/// What is kept of a pod. Its row is the id of its name.
-#[derive(Debug)]
-pub(crate) struct PodRecord {
-    pub spec: u32,
-    pub labels: u32,
-    pub claims: u32,
-    pub node: u32,
-    pub owner: u32,
-    /// The owner is a ReplicaSet, StatefulSet or ReplicationController in control of the pod.
-    pub controlled: bool,
-    pub standing: Standing,
-    pub created: Option<i64>,
-    pub uid: Box<str>,
-}
-
-/// What a pod counts for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// Waits for a place.
-    Pending,
-    /// Stands for a pod that has not come yet.
-    Virtual,
-    /// On a node; seen by selectors.
-    Bound,
-    /// On a node, controlled by a DaemonSet; seen by selectors.
-    BoundDaemon,
-    /// On a node and being deleted: takes room, not seen by selectors.
-    Leaving,
-    /// The same, controlled by a DaemonSet.
-    LeavingDaemon,
-    /// Finished, gated, or not for us to place: takes no room.
-    Ignored,
-}
-
 /// A class's own catalogue, or everybody's.
 #[derive(Debug)]
 pub(crate) struct CatalogueInput {
     /// Group, kind and name of the node class; `None` = every class.
     pub class: Option<(String, String, String)>,
-    pub types: Vec<InstanceType>,
+    pub types: Arc<[InstanceType]>,
 }
 
-/// Takes objects in and lowers them to a snapshot.
+/// What planning is to make of a pod that it would otherwise take as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodIntent<'a> {
+    /// As it is: pending pods are planned for, bound ones take room.
+    AsSeen,
+    /// Pending, but nothing is to be decided for it.
+    LeftOut,
+    /// Planned for already: takes room on this node, though it is not bound.
+    Expected(&'a str),
+    /// Will need another node: planned for, and no longer where it is.
+    Moving,
+}
+
+/// How many pods have a spec.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Usage {
+    /// That count for anything.
+    pub counted: u32,
+    pub pending: u32,
+    /// On nodes, seen by selectors.
+    pub seen: u32,
+}
+
+/// Takes objects in and lowers them to snapshots.
 #[derive(Debug)]
 pub struct Cluster {
     pub(crate) options: Options,
@@ -105,17 +100,24 @@ pub struct Cluster {
     pub(crate) label_sets: ByteTable,
     pub(crate) claim_bytes: ByteTable,
     pub(crate) claim_lists: Vec<Claims>,
-    pub(crate) pod_names: ByteTable,
-    pub(crate) pods: Vec<PodRecord>,
+    pub(crate) pods: PodTable,
+    /// By spec.
+    pub(crate) usage: Vec<Usage>,
     pub(crate) node_names: ByteTable,
+    /// Rows of pods by the id of their node's name.
+    pub(crate) on_node: Vec<Vec<u32>>,
+    /// Rows of pods that wait for a decision, by name.
+    pub(crate) pending: BTreeMap<Arc<str>, u32>,
+    /// Rows of pods by the volume claims they name.
+    pub(crate) claim_users: BTreeMap<String, Vec<u32>>,
+    pub(crate) changes: Changes,
+    pub(crate) held: Option<Box<Held>>,
     pub(crate) owners: ByteTable,
     pub(crate) workloads: Vec<Workload>,
     pub(crate) workload_index: BTreeMap<(&'static str, String), usize>,
     pub(crate) workload_pods: usize,
     pub(crate) daemons: BTreeMap<String, DaemonDigest>,
-    memo: Memo,
-    pub(crate) nodes: BTreeMap<String, Arc<NodeDigest>>,
-    pub(crate) node_claims: BTreeMap<String, Arc<ClaimDigest>>,
+    pub(crate) machines: MachineTable,
     pub(crate) pools: BTreeMap<String, NodePool>,
     pub(crate) overlays: BTreeMap<String, OverlayInput>,
     pub(crate) cost_models: BTreeMap<String, CostModel>,
@@ -125,7 +127,8 @@ pub struct Cluster {
     pub(crate) well_known: BTreeSet<String>,
     pub(crate) namespaces: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) priorities: BTreeMap<String, i32>,
-    pub(crate) default_priority: Option<(String, i32)>,
+    /// Priority classes that say they are the default.
+    default_priorities: BTreeMap<String, i32>,
     pub(crate) claims: BTreeMap<String, ClaimObject>,
     pub(crate) volumes: BTreeMap<String, VolumeObject>,
     pub(crate) storage_classes: BTreeMap<String, ClassObject>,
@@ -148,17 +151,20 @@ impl Cluster {
             label_sets: ByteTable::default(),
             claim_bytes: ByteTable::default(),
             claim_lists: Vec::new(),
-            pod_names: ByteTable::default(),
-            pods: Vec::new(),
+            pods: PodTable::default(),
+            usage: Vec::new(),
             node_names: ByteTable::default(),
+            on_node: Vec::new(),
+            pending: BTreeMap::new(),
+            claim_users: BTreeMap::new(),
+            changes: Changes::default(),
+            held: None,
             owners: ByteTable::default(),
             workloads: Vec::new(),
             workload_index: BTreeMap::new(),
             workload_pods: 0,
             daemons: BTreeMap::new(),
-            memo: Memo::default(),
-            nodes: BTreeMap::new(),
-            node_claims: BTreeMap::new(),
+            machines: MachineTable::default(),
             pools: BTreeMap::new(),
             overlays: BTreeMap::new(),
             cost_models: BTreeMap::new(),
@@ -171,7 +177,7 @@ impl Cluster {
                 ("system-node-critical".to_owned(), 2_000_001_000),
                 ("system-cluster-critical".to_owned(), 2_000_000_000),
             ]),
-            default_priority: None,
+            default_priorities: BTreeMap::new(),
             claims: BTreeMap::new(),
             volumes: BTreeMap::new(),
             storage_classes: BTreeMap::new(),
@@ -221,78 +227,222 @@ impl Cluster {
                 )
         });
         let node_name = spec.node_name.as_deref().filter(|node| !node.is_empty());
+        let full_name = format!("{namespace}/{name}");
         let record = PodRecord {
+            name: full_name.as_str().into(),
+            uid: pod.metadata.uid.as_deref().unwrap_or_default().into(),
             spec: spec_id,
             labels,
             claims,
-            node: node_name.map_or(NONE, |node| self.node_names.intern(node.as_bytes()).0),
+            node: node_name.map_or(NONE, |node| self.node_name(node)),
             owner,
             controlled,
-            standing: standing(pod, spec, node_name.is_some(), owner_kind),
+            standing: standing(pod, spec, node_name.is_some()),
+            intent: Intent::AsSeen,
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second()),
-            uid: pod.metadata.uid.as_deref().unwrap_or_default().into(),
         };
-        self.scratch.clear();
-        self.scratch.extend_from_slice(namespace.as_bytes());
-        self.scratch.push(b'/');
-        self.scratch.extend_from_slice(name.as_bytes());
-        let (row, new) = self.pod_names.intern(&self.scratch);
-        let waits = record.standing == Standing::Ignored && is_gated(pod, spec);
-        if waits {
-            self.gated.insert(format!("{namespace}/{name}"));
+        if record.standing == Standing::Ignored && is_gated(pod, spec) {
+            self.gated.insert(full_name);
+        } else if !self.gated.is_empty() {
+            self.gated.remove(&full_name);
         }
-        if new {
-            self.pods.push(record);
-        } else {
-            if !waits && !self.gated.is_empty() {
-                self.gated.remove(&format!("{namespace}/{name}"));
-            }
-            self.pods[row as usize] = record;
-            self.note_duplicate("Pod", &format!("{namespace}/{name}"));
-        }
+        self.put_pod(record);
         Ok(())
+    }
+
+    fn put_pod(&mut self, mut record: PodRecord) {
+        let Some(row) = self.pods.find(&record.name) else {
+            let row = self.pods.insert(record);
+            self.enter(row);
+            return;
+        };
+        self.note_duplicate("Pod", &record.name);
+        let Some(have) = self.pods.get(row) else { return };
+        if have.uid == record.uid {
+            record.intent = have.intent;
+        }
+        if *have != record {
+            self.leave(row);
+            if let Some(have) = self.pods.get_mut(row) {
+                *have = record;
+            }
+            self.enter(row);
+        }
+    }
+
+    /// A pod is gone.
+    pub fn remove_pod(&mut self, namespace: &str, name: &str) {
+        let full_name = format!("{namespace}/{name}");
+        self.gated.remove(&full_name);
+        if let Some(row) = self.pods.find(&full_name) {
+            self.leave(row);
+            self.pods.remove(row);
+        }
+    }
+
+    /// What planning is to make of a pod, by namespace and name; unknown pods are nobody's.
+    pub fn intend(&mut self, full_name: &str, intent: PodIntent) {
+        let intent = match intent {
+            PodIntent::AsSeen => Intent::AsSeen,
+            PodIntent::LeftOut => Intent::LeftOut,
+            PodIntent::Expected(node) => Intent::Expected(self.node_name(node)),
+            PodIntent::Moving => Intent::Moving,
+        };
+        let Some(row) = self.pods.find(full_name) else { return };
+        if self.pods.get(row).is_some_and(|pod| pod.intent == intent) {
+            return;
+        }
+        self.leave(row);
+        if let Some(pod) = self.pods.get_mut(row) {
+            pod.intent = intent;
+        }
+        self.enter(row);
+    }
+
+    /// Counts the pod in a row.
+    pub(crate) fn enter(&mut self, row: u32) {
+        let Some(pod) = self.pods.get(row) else { return };
+        let (standing, node) = pod.counted();
+        if standing == Standing::Ignored {
+            return;
+        }
+        let (spec, name) = (pod.spec as usize, pod.name.clone());
+        if pod.claims != NONE {
+            for claim in self.claims_of(row) {
+                self.claim_users.entry(claim).or_default().push(row);
+            }
+        }
+        let usage = &mut self.usage[spec];
+        usage.counted += 1;
+        usage.pending += u32::from(standing.is_pending());
+        usage.seen += u32::from(standing.is_seen());
+        self.changes.specs |= usage.counted == 1
+            || standing.is_pending() && usage.pending == 1
+            || standing.is_seen() && usage.seen == 1;
+        if standing.is_pending() {
+            self.changes.pending = true;
+            self.pending.insert(name, row);
+        }
+        if node != NONE {
+            self.on_node[node as usize].push(row);
+            self.changes.loads.insert(node);
+        }
+    }
+
+    /// No longer counts the pod in a row.
+    pub(crate) fn leave(&mut self, row: u32) {
+        let Some(pod) = self.pods.get(row) else { return };
+        let (standing, node) = pod.counted();
+        if standing == Standing::Ignored {
+            return;
+        }
+        let (spec, name) = (pod.spec as usize, pod.name.clone());
+        if pod.claims != NONE {
+            for claim in self.claims_of(row) {
+                if let Some(users) = self.claim_users.get_mut(&claim) {
+                    users.retain(|user| *user != row);
+                    if users.is_empty() {
+                        self.claim_users.remove(&claim);
+                    }
+                }
+            }
+        }
+        let usage = &mut self.usage[spec];
+        usage.counted -= 1;
+        usage.pending -= u32::from(standing.is_pending());
+        usage.seen -= u32::from(standing.is_seen());
+        self.changes.specs |= usage.counted == 0
+            || standing.is_pending() && usage.pending == 0
+            || standing.is_seen() && usage.seen == 0;
+        if standing.is_pending() {
+            self.changes.pending = true;
+            self.pending.remove(&name);
+        }
+        if node != NONE {
+            let rows = &mut self.on_node[node as usize];
+            if let Some(at) = rows.iter().position(|other| *other == row) {
+                rows.swap_remove(at);
+            }
+            self.changes.loads.insert(node);
+        }
+    }
+
+    /// The volume claims that the pod in a row names, in full.
+    fn claims_of(&self, row: u32) -> Vec<String> {
+        let Some(pod) = self.pods.get(row) else { return Vec::new() };
+        let claims = &self.claim_lists[pod.claims as usize];
+        let own = pod.name.split_once('/').map_or(&*pod.name, |(_, name)| name);
+        claims.list.iter().map(|claim| claim_name(claims, claim, own)).collect()
+    }
+
+    /// What a volume claim means has changed: for the pods that name it.
+    fn claim_changed(&mut self, claim: &str) {
+        for row in self.claim_users.get(claim).into_iter().flatten() {
+            let Some(pod) = self.pods.get(*row) else { continue };
+            let (standing, node) = pod.counted();
+            self.changes.claims.insert(pod.claims);
+            self.changes.pending |= standing.is_pending();
+            if node != NONE {
+                self.changes.loads.insert(node);
+            }
+        }
+    }
+
+    /// The id of a node's name.
+    pub(crate) fn node_name(&mut self, name: &str) -> u32 {
+        let (id, new) = self.node_names.intern(name.as_bytes());
+        if new {
+            self.on_node.push(Vec::new());
+        }
+        id
     }
 
     /// Takes a node in.
     pub fn add_node(&mut self, node: &Node) -> Result<(), Problem> {
         let name = cluster_name("Node", &node.metadata)?;
-        let digest = self.memo.nodes.digest(&name, &node.metadata, || NodeDigest::new(node));
-        let digest = digest.map_err(|finding| finding.on("Node", &name, ""))?;
-        if self.nodes.insert(name.clone(), digest).is_some() {
+        if self.machines.add_node(&name, node, &mut self.changes)? {
             self.note_duplicate("Node", &name);
         }
         Ok(())
+    }
+
+    /// A node is gone.
+    pub fn remove_node(&mut self, name: &str) {
+        self.machines.remove_node(name, &mut self.changes);
+    }
+
+    /// Takes a claim for a machine in.
+    pub fn add_nodeclaim(&mut self, claim: &NodeClaim) -> Result<(), Problem> {
+        let name = cluster_name("NodeClaim", &claim.metadata)?;
+        if self.machines.add_claim(&name, claim, &mut self.changes)? {
+            self.note_duplicate("NodeClaim", &name);
+        }
+        Ok(())
+    }
+
+    /// A claim for a machine is gone.
+    pub fn remove_nodeclaim(&mut self, name: &str) {
+        self.machines.remove_claim(name, &mut self.changes);
     }
 
     /// Takes a pool in, after validating it.
     pub fn add_nodepool(&mut self, pool: &NodePool) -> Result<(), Problem> {
         let name = cluster_name("NodePool", &pool.metadata)?;
         crate::pools::check(pool, &name, &self.well_known)?;
-        if self.pools.insert(name.clone(), pool.clone()).is_some() {
-            self.note_duplicate("NodePool", &name);
+        match self.pools.insert(name.clone(), pool.clone()) {
+            None => self.changes.frame = true,
+            Some(before) => {
+                // Its counts change with every machine and mean nothing here.
+                self.changes.frame |= !crate::pools::is_same(&before, pool);
+                self.note_duplicate("NodePool", &name);
+            }
         }
         Ok(())
     }
 
-    /// Gives back what an earlier snapshot of the same cluster left, so that objects which have not changed are not read again.
-    pub fn remember(&mut self, memo: Memo) {
-        self.memo = memo;
-    }
-
-    /// What the next snapshot of this cluster may [`remember`](Self::remember).
-    pub fn memo(&mut self) -> Memo {
-        std::mem::take(&mut self.memo).carried_over()
-    }
-
-    /// Takes a claim for a machine in.
-    pub fn add_nodeclaim(&mut self, claim: &NodeClaim) -> Result<(), Problem> {
-        let name = cluster_name("NodeClaim", &claim.metadata)?;
-        let digest = self.memo.claims.digest(&name, &claim.metadata, || ClaimDigest::new(claim));
-        let digest = digest.map_err(|finding| finding.on("NodeClaim", &name, ""))?;
-        if self.node_claims.insert(name.clone(), digest).is_some() {
-            self.note_duplicate("NodeClaim", &name);
-        }
-        Ok(())
+    /// A pool is gone.
+    pub fn remove_nodepool(&mut self, name: &str) {
+        self.changes.frame |= self.pools.remove(name).is_some();
     }
 
     /// Takes in what a node class can launch; `class` is its group, kind and name, `None` stands for every class without a
@@ -300,25 +450,44 @@ impl Cluster {
     pub fn add_catalogue(
         &mut self,
         class: Option<(String, String, String)>,
-        types: impl Into<Vec<InstanceType>>,
+        types: impl Into<Arc<[InstanceType]>>,
         well_known: &[String],
     ) {
-        self.well_known.extend(well_known.iter().cloned());
+        for key in well_known.iter().filter(|key| !self.well_known.contains(*key)).collect::<Vec<_>>() {
+            self.well_known.insert(key.clone());
+            self.changes.frame = true;
+        }
         let input = CatalogueInput { class, types: types.into() };
         match self.catalogues.iter_mut().find(|have| have.class == input.class) {
+            Some(have) if Arc::ptr_eq(&have.types, &input.types) || have.types == input.types => return,
             Some(have) => *have = input,
             None => self.catalogues.push(input),
         }
+        self.changes.frame = true;
+    }
+
+    /// A node class can launch nothing any more.
+    pub fn remove_catalogue(&mut self, class: &(String, String, String)) {
+        let before = self.catalogues.len();
+        self.catalogues.retain(|have| have.class.as_ref() != Some(class));
+        self.changes.frame |= self.catalogues.len() != before;
     }
 
     /// Takes a namespace in, for namespace selectors.
     pub fn add_namespace(&mut self, namespace: &Namespace) -> Result<(), Problem> {
         let name = cluster_name("Namespace", &namespace.metadata)?;
         let labels = namespace.metadata.labels.clone().unwrap_or_default();
-        if self.namespaces.insert(name.clone(), labels).is_some() {
+        let before = self.namespaces.insert(name.clone(), labels.clone());
+        self.changes.namespaces |= before.as_ref() != Some(&labels);
+        if before.is_some() {
             self.note_duplicate("Namespace", &name);
         }
         Ok(())
+    }
+
+    /// A namespace is gone.
+    pub fn remove_namespace(&mut self, name: &str) {
+        self.changes.namespaces |= self.namespaces.remove(name).is_some();
     }
 
     /// Takes a priority class in.
@@ -327,51 +496,107 @@ impl Cluster {
         let value = class.value.unwrap_or_default();
         if class.global_default == Some(true) {
             // Kubernetes refuses a second default; if one got in, the smaller value counts.
-            match &self.default_priority {
-                Some((other, have)) if *other != name => {
-                    self.notes.push(format!("priority classes `{other}` and `{name}` are both the default; the smaller value counts"));
-                    if value < *have {
-                        self.default_priority = Some((name.clone(), value));
-                    }
-                }
-                _ => self.default_priority = Some((name.clone(), value)),
+            if let Some(other) = self.default_priorities.keys().find(|other| **other != name) {
+                let note = format!(
+                    "priority classes `{other}` and `{name}` are both the default; the smaller value counts"
+                );
+                self.note(note);
             }
+            self.changes.frame |= self.default_priorities.insert(name.clone(), value) != Some(value);
+        } else {
+            self.changes.frame |= self.default_priorities.remove(&name).is_some();
         }
-        self.priorities.insert(name, value);
+        self.changes.frame |= self.priorities.insert(name, value) != Some(value);
         Ok(())
+    }
+
+    /// A priority class is gone.
+    pub fn remove_priority_class(&mut self, name: &str) {
+        self.changes.frame |= self.priorities.remove(name).is_some();
+        self.default_priorities.remove(name);
+    }
+
+    /// The priority of pods that name no class.
+    pub(crate) fn default_priority(&self) -> i32 {
+        self.default_priorities.values().min().copied().unwrap_or(0)
     }
 
     /// Takes a volume claim in.
     pub fn add_persistent_volume_claim(&mut self, claim: &PersistentVolumeClaim) -> Result<(), Problem> {
         let name = namespaced_name("PersistentVolumeClaim", &claim.metadata)?;
-        if self.claims.insert(name.clone(), ClaimObject::new(claim)).is_some() {
+        let object = ClaimObject::new(claim);
+        let before = self.claims.get(&name);
+        let replaces = before.is_some();
+        if before != Some(&object) {
+            self.claims.insert(name.clone(), object);
+            self.claim_changed(&name);
+        }
+        if replaces {
             self.note_duplicate("PersistentVolumeClaim", &name);
         }
         Ok(())
     }
 
+    /// A volume claim is gone.
+    pub fn remove_persistent_volume_claim(&mut self, namespace: &str, name: &str) {
+        let name = format!("{namespace}/{name}");
+        if self.claims.remove(&name).is_some() {
+            self.claim_changed(&name);
+        }
+    }
+
     /// Takes a volume in.
     pub fn add_persistent_volume(&mut self, volume: &PersistentVolume) -> Result<(), Problem> {
         let name = cluster_name("PersistentVolume", &volume.metadata)?;
-        if self.volumes.insert(name.clone(), VolumeObject::new(volume)).is_some() {
+        let object = VolumeObject::new(volume);
+        let before = self.volumes.get(&name);
+        let replaces = before.is_some();
+        if before != Some(&object) {
+            self.volumes.insert(name.clone(), object);
+            self.volume_changed(&name);
+        }
+        if replaces {
             self.note_duplicate("PersistentVolume", &name);
         }
         Ok(())
     }
 
+    /// A volume is gone.
+    pub fn remove_persistent_volume(&mut self, name: &str) {
+        if self.volumes.remove(name).is_some() {
+            self.volume_changed(name);
+        }
+    }
+
+    fn volume_changed(&mut self, volume: &str) {
+        // Also claims that are made of a pod's template may name it.
+        let named =
+            |claim: &String| self.claims.get(claim).is_none_or(|object| object.volume() == Some(volume));
+        let claims: Vec<String> = self.claim_users.keys().filter(|claim| named(claim)).cloned().collect();
+        claims.iter().for_each(|claim| self.claim_changed(claim));
+    }
+
     /// Takes a storage class in.
     pub fn add_storage_class(&mut self, class: &StorageClass) -> Result<(), Problem> {
         let name = cluster_name("StorageClass", &class.metadata)?;
-        if self.storage_classes.insert(name.clone(), ClassObject::new(class)).is_some() {
+        let object = ClassObject::new(class);
+        let before = self.storage_classes.insert(name.clone(), object.clone());
+        self.changes.frame |= before.as_ref() != Some(&object);
+        if before.is_some() {
             self.note_duplicate("StorageClass", &name);
         }
         Ok(())
     }
 
+    /// A storage class is gone.
+    pub fn remove_storage_class(&mut self, name: &str) {
+        self.changes.frame |= self.storage_classes.remove(name).is_some();
+    }
+
     /// Takes in how many volumes each driver attaches on a node.
     pub fn add_csi_node(&mut self, node: &CSINode) -> Result<(), Problem> {
         let name = cluster_name("CSINode", &node.metadata)?;
-        let limits = node
+        let limits: Vec<DriverLimit> = node
             .spec
             .drivers
             .iter()
@@ -380,10 +605,23 @@ impl Cluster {
                 (driver.name.as_str().into(), count.map(|count| u32::try_from(count).unwrap_or(0)))
             })
             .collect();
-        if self.volume_limits.insert(name.clone(), limits).is_some() {
+        let before = self.volume_limits.insert(name.clone(), limits.clone());
+        if before.as_ref() != Some(&limits) {
+            self.changes.drivers = true;
+            self.machines.touch(&name, &mut self.changes);
+        }
+        if before.is_some() {
             self.note_duplicate("CSINode", &name);
         }
         Ok(())
+    }
+
+    /// Nothing is known any more of the drivers of a node.
+    pub fn remove_csi_node(&mut self, name: &str) {
+        if self.volume_limits.remove(name).is_some() {
+            self.changes.drivers = true;
+            self.machines.touch(name, &mut self.changes);
+        }
     }
 
     /// The ids of a spec and of its claims, read on first sight.
@@ -402,6 +640,7 @@ impl Cluster {
                 // Read before interning: a spec that can't be read must stay unknown.
                 let digest = Digest::new(namespace, spec, status)?;
                 self.specs.push(digest);
+                self.usage.push(Usage::default());
                 self.spec_bytes.intern(&self.scratch).0
             }
         };
@@ -451,7 +690,16 @@ impl Cluster {
     }
 
     pub(crate) fn note_duplicate(&mut self, kind: &str, name: &str) {
-        self.notes.push(format!("{kind} `{name}` was given more than once; the last one counts"));
+        if self.options.note_duplicates {
+            self.notes.push(format!("{kind} `{name}` was given more than once; the last one counts"));
+        }
+    }
+
+    /// Notes an oddity of an object; objects of watches come again and again.
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
     }
 
     pub(crate) fn too_many(&self, kind: &str, name: &str, path: &str, value: &str) -> Problem {
@@ -465,20 +713,21 @@ impl Cluster {
     }
 }
 
-fn standing(pod: &Pod, spec: &PodSpec, bound: bool, owner_kind: &str) -> Standing {
+fn standing(pod: &Pod, spec: &PodSpec, bound: bool) -> Standing {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     if matches!(phase, Some("Succeeded" | "Failed")) {
         return Standing::Ignored;
     }
     let leaving = pod.metadata.deletion_timestamp.is_some();
-    match (bound, leaving, owner_kind) {
-        (true, false, "DaemonSet") => Standing::BoundDaemon,
-        (true, true, "DaemonSet") => Standing::LeavingDaemon,
-        (true, false, _) => Standing::Bound,
-        (true, true, _) => Standing::Leaving,
-        (false, true, _) | (false, _, "DaemonSet" | "Node") => Standing::Ignored,
-        (false, false, _) if has_gates(spec) => Standing::Ignored,
-        (false, false, _) => Standing::Pending,
+    let owners = pod.metadata.owner_references.as_deref();
+    match (bound, leaving, is_daemon(owners)) {
+        (true, false, true) => Standing::BoundDaemon,
+        (true, true, true) => Standing::LeavingDaemon,
+        (true, false, false) => Standing::Bound,
+        (true, true, false) => Standing::Leaving,
+        (false, true, _) | (false, _, true) => Standing::Ignored,
+        (false, false, false) if is_mirror(owners) || has_gates(spec) => Standing::Ignored,
+        (false, false, false) => Standing::Pending,
     }
 }
 

@@ -51,6 +51,7 @@ impl Cluster {
                 });
             }
         }
+        self.changes.frame = true;
         if self.cost_models.insert(name.clone(), model.clone()).is_some() {
             self.note_duplicate("CostModel", &name);
         }
@@ -62,7 +63,7 @@ impl<'c> Lowering<'c> {
     pub(crate) fn costs(&mut self) -> Costs<'c> {
         let mut costs = Costs { discounts: Vec::new(), fees: Vec::new(), commitments: Vec::new() };
         let cluster = self.cluster;
-        let vocabulary = &mut self.snapshot.vocabulary;
+        let vocabulary = &mut self.frame.snapshot.vocabulary;
         for model in cluster.cost_models.values() {
             for discount in &model.spec.discounts {
                 costs.discounts.push((Selector::new(vocabulary, &discount.requirements), discount.percent));
@@ -79,7 +80,7 @@ impl<'c> Lowering<'c> {
 
     /// Puts costs into the types of one pool; true if anything changed.
     pub(crate) fn apply_costs(&self, costs: &Costs, pool: &PoolTypes, types: &mut [InstanceType]) -> bool {
-        let names = &self.snapshot.vocabulary.names;
+        let names = &self.frame.snapshot.vocabulary.names;
         let mut changed = false;
         for (of, facts) in types.iter_mut().zip(pool.type_facts) {
             let mut committed = Vec::new();
@@ -121,7 +122,7 @@ impl<'c> Lowering<'c> {
         if costs.commitments.is_empty() {
             return;
         }
-        let names = &self.snapshot.vocabulary.names;
+        let names = &self.frame.snapshot.vocabulary.names;
         let mut order: Vec<usize> = (0..costs.commitments.len()).collect();
         order.sort_by(|a, b| {
             let price = |at: usize| costs.commitments[at].1.price_per_hour;
@@ -133,7 +134,7 @@ impl<'c> Lowering<'c> {
             for at in &order {
                 let (selector, commitment) = &costs.commitments[*at];
                 let id = format!("{COMMITMENT}{}", commitment.name);
-                let row = self.snapshot.reservations.iter_mut().find(|row| *row.id == *id);
+                let row = self.frame.snapshot.reservations.iter_mut().find(|row| *row.id == *id);
                 if let Some(row) = row.filter(|row| row.capacity > 0)
                     && selector.holds_on(names, &place.labels)
                 {

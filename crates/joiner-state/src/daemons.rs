@@ -9,7 +9,7 @@ use crate::lower::Lowering;
 use crate::problem::{Finding, Problem};
 
 /// What is kept of a DaemonSet.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct DaemonDigest {
     pub pod: Digest,
 }
@@ -29,15 +29,32 @@ impl Cluster {
             .on("DaemonSet", &name, ""));
         };
         if set.metadata.deletion_timestamp.is_some() {
+            self.remove_daemonset_by(&name);
             return Ok(());
         }
         let mut digest = Digest::new(namespace_of(&set.metadata), pod, None)
             .map_err(|finding| finding.on("DaemonSet", &name, "spec.template.spec"))?;
         digest.tolerations.extend(added_tolerations(pod.host_network == Some(true)));
-        if self.daemons.insert(name.clone(), DaemonDigest { pod: digest }).is_some() {
+        let daemon = DaemonDigest { pod: digest };
+        let before = self.daemons.get(&name);
+        let replaces = before.is_some();
+        if before != Some(&daemon) {
+            self.changes.frame = true;
+            self.daemons.insert(name.clone(), daemon);
+        }
+        if replaces {
             self.note_duplicate("DaemonSet", &name);
         }
         Ok(())
+    }
+
+    /// A DaemonSet is gone.
+    pub fn remove_daemonset(&mut self, namespace: &str, name: &str) {
+        self.remove_daemonset_by(&format!("{namespace}/{name}"));
+    }
+
+    fn remove_daemonset_by(&mut self, full_name: &str) {
+        self.changes.frame |= self.daemons.remove(full_name).is_some();
     }
 }
 
@@ -84,10 +101,10 @@ impl Lowering<'_> {
                 name: name.as_str().into(),
                 requests: self.lanes(&pod.requests),
                 asks,
-                tolerations: self.snapshot.vocabulary.toleration_list(pod.tolerations.clone()),
+                tolerations: self.frame.snapshot.vocabulary.toleration_list(pod.tolerations.clone()),
                 ports: pod.ports.clone(),
             };
-            self.snapshot.daemons.push(daemon);
+            self.frame.snapshot.daemons.push(daemon);
         }
     }
 }

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{Service, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::bytes::Pairs;
-use crate::cluster::{Cluster, NONE, PodRecord, Standing, namespace_of, namespaced_name};
+use crate::cluster::{Cluster, NONE, Standing, namespace_of, namespaced_name};
 use crate::digest::{Expression, Spread, selector, spread};
 use crate::lower::Lowering;
 use crate::problem::{Finding, Problem};
@@ -44,13 +44,13 @@ enum Selects {
 #[derive(Debug, Default)]
 pub(crate) struct Deduced {
     /// By pod row; empty without default constraints.
-    of_row: Vec<Option<ReqId>>,
+    of_row: BTreeMap<u32, Option<ReqId>>,
 }
 
 impl Deduced {
     /// The selector for a pod's default constraints; `None` if it gets none.
-    pub(crate) fn of(&self, row: usize) -> Option<ReqId> {
-        self.of_row.get(row).copied().flatten()
+    pub(crate) fn of(&self, row: u32) -> Option<ReqId> {
+        self.of_row.get(&row).copied().flatten()
     }
 }
 
@@ -166,7 +166,7 @@ fn checked(constraints: &[TopologySpreadConstraint], field: &str) -> Result<Vec<
 
 impl<'c> Lowering<'c> {
     /// Deduces the selectors of pending pods without constraints of their own; their keys become keys that selectors name.
-    pub(crate) fn deduce_default_spread(&mut self, pods: &[PodRecord]) {
+    pub(crate) fn deduce_default_spread(&mut self) {
         let cluster = self.cluster;
         let defaults = &cluster.default_spread;
         // Constraints that nobody will look at must not tell pods apart.
@@ -176,28 +176,38 @@ impl<'c> Lowering<'c> {
         }
         let mut known: HashMap<(u32, u32, u32), Option<ReqId>, FixedState> =
             HashMap::with_hasher(fixed_state());
-        self.default_selectors.of_row = pods
+        let mut keys = BTreeSet::new();
+        self.frame.default_selectors.of_row = cluster
+            .pods
             .iter()
-            .map(|pod| {
+            .map(|(row, pod)| {
                 let spec = &cluster.specs[pod.spec as usize];
                 if pod.standing != Standing::Pending || !spec.spread.is_empty() {
-                    return None;
+                    return (row, None);
                 }
                 let controller = if pod.controlled { pod.owner } else { NONE };
                 let key = (self.namespace(&spec.namespace), pod.labels, controller);
-                match known.get(&key) {
+                let deduced = match known.get(&key) {
                     Some(deduced) => *deduced,
                     None => {
-                        let deduced = self.deduce(&spec.namespace, pod.labels, controller);
+                        let deduced = self.deduce(&spec.namespace, pod.labels, controller, &mut keys);
                         known.insert(key, deduced);
                         deduced
                     }
-                }
+                };
+                (row, deduced)
             })
             .collect();
+        self.select_also(keys);
     }
 
-    fn deduce(&mut self, namespace: &str, labels: u32, controller: u32) -> Option<ReqId> {
+    fn deduce(
+        &mut self,
+        namespace: &str,
+        labels: u32,
+        controller: u32,
+        keys: &mut BTreeSet<Box<str>>,
+    ) -> Option<ReqId> {
         let cluster = self.cluster;
         let defaults = &cluster.default_spread;
         let labels: BTreeMap<&str, &str> = Pairs(cluster.label_sets.get(labels)).collect();
@@ -220,17 +230,17 @@ impl<'c> Lowering<'c> {
         if equal.is_empty() && expressions.is_empty() {
             return None;
         }
-        self.selected_keys.extend(equal.keys().copied());
-        self.selected_keys.extend(expressions.iter().map(|expression| &*expression.key));
+        keys.extend(equal.keys().map(|key| Box::from(*key)));
+        keys.extend(expressions.iter().map(|expression| expression.key.clone()));
         let mut list = Vec::with_capacity(equal.len() + expressions.len());
         for (key, value) in equal {
-            let names = &mut self.snapshot.vocabulary.names;
+            let names = &mut self.frame.snapshot.vocabulary.names;
             let key = names.key(key);
             list.push((key, Requirement::is(names.value(key, value))));
         }
         for expression in expressions {
             list.push(self.expression(expression));
         }
-        Some(self.snapshot.vocabulary.set(list))
+        Some(self.frame.snapshot.vocabulary.set(list))
     }
 }

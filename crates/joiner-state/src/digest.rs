@@ -12,11 +12,12 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::canon::is_templated;
+use crate::parts;
 use crate::problem::Finding;
 use crate::requests::{self, Amounts, Limits, is_sidecar};
 
 /// One expression on a label; the operator stays text so that an unknown one can be named in a refusal.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Expression {
     pub key: Box<str>,
     pub operator: Box<str>,
@@ -24,14 +25,14 @@ pub(crate) struct Expression {
 }
 
 /// A node selector term.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Term {
     pub expressions: Vec<Expression>,
     pub match_fields: bool,
 }
 
 /// A pod (anti-)affinity term.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PodTerm {
     pub key: Box<str>,
     /// `None` matches nothing; `matchLabels` are folded in as `In`.
@@ -43,7 +44,7 @@ pub(crate) struct PodTerm {
 }
 
 /// A topology spread constraint.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Spread {
     pub key: Box<str>,
     pub max_skew: i32,
@@ -56,7 +57,7 @@ pub(crate) struct Spread {
 }
 
 /// Everything of a spec that matters and is the same for all pods with it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Digest {
     pub namespace: Box<str>,
     pub requests: Amounts,
@@ -82,7 +83,7 @@ pub(crate) struct Digest {
 }
 
 /// A claim a pod names.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ClaimRef {
     /// By name.
     Named(Box<str>),
@@ -379,42 +380,27 @@ fn preferred_terms(terms: Option<&[WeightedPodAffinityTerm]>, path: &str) -> Res
 pub(crate) fn tolerations(spec: &PodSpec) -> Result<Vec<Toleration>, Finding> {
     let mut out = Vec::new();
     for (at, toleration) in spec.tolerations.iter().flatten().enumerate() {
-        let effect = match toleration.effect.as_deref() {
-            None | Some("") => None,
-            Some(text) => Some(Effect::parse(text).ok_or_else(|| {
-                Finding::new(
-                    format!("tolerations[{at}].effect"),
-                    text,
-                    "not a taint effect",
-                    "use `NoSchedule`, `PreferNoSchedule`, `NoExecute` or leave it out for all",
-                )
-            })?),
-        };
-        out.push(Toleration {
-            key: toleration.key.as_deref().unwrap_or_default().into(),
-            operator: toleration_operator(toleration.operator.as_deref()).ok_or_else(|| {
-                Finding::new(
-                    format!("tolerations[{at}].operator"),
-                    toleration.operator.as_deref().unwrap_or_default(),
-                    "not an operator of tolerations",
-                    "use `Equal`, `Exists`, `Lt` or `Gt`",
-                )
-            })?,
-            value: toleration.value.as_deref().unwrap_or_default().into(),
-            effect,
-        });
+        let effect = toleration.effect.as_deref().unwrap_or_default();
+        if !effect.is_empty() && Effect::parse(effect).is_none() {
+            return Err(Finding::new(
+                format!("tolerations[{at}].effect"),
+                effect,
+                "not a taint effect",
+                "use `NoSchedule`, `PreferNoSchedule`, `NoExecute` or leave it out for all",
+            ));
+        }
+        let read = parts::toleration(toleration);
+        if read.operator == TolerationOperator::Unknown {
+            return Err(Finding::new(
+                format!("tolerations[{at}].operator"),
+                toleration.operator.as_deref().unwrap_or_default(),
+                "not an operator of tolerations",
+                "use `Equal`, `Exists`, `Lt` or `Gt`",
+            ));
+        }
+        out.push(read);
     }
     Ok(out)
-}
-
-fn toleration_operator(text: Option<&str>) -> Option<TolerationOperator> {
-    Some(match text {
-        None | Some("" | "Equal") => TolerationOperator::Equal,
-        Some("Exists") => TolerationOperator::Exists,
-        Some("Lt") => TolerationOperator::Lt,
-        Some("Gt") => TolerationOperator::Gt,
-        Some(_) => return None,
-    })
 }
 
 pub(crate) fn ports(spec: &PodSpec) -> Result<Vec<Port>, Finding> {

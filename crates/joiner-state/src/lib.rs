@@ -28,23 +28,28 @@
 //! `cluster` takes objects in; `canon` writes bytes, `bytes` stores them, `digest` reads a spec; [`requests`] adds up what a pod asks for;
 //! `workloads` makes pods of templates. `lower` is the order of events at the end; `topology`, `default_spread`, `pods`, `daemons`, `volumes`, `catalogues`,
 //! `pools` and `nodes` each fill one part of the snapshot. `overlays` and `costs` change what a pool sees of its catalogue (`selector` says which
-//! offerings they mean), `static_pools` adds machines that a pool keeps anyway, `buffers` virtual pods.
+//! offerings they mean), [`machines`] says which Node is whose, `static_pools` adds machines that a pool keeps anyway, `buffers` virtual pods.
 
 mod buffers;
 mod bytes;
 mod canon;
 mod catalogues;
+mod changes;
 mod cluster;
 mod costs;
 mod daemons;
 mod default_spread;
 mod digest;
+mod forget;
+mod held;
 mod lower;
-mod memo;
+mod machine_table;
+pub mod machines;
 mod node_digest;
 mod nodes;
 mod overlays;
 pub mod parts;
+mod pod_table;
 mod pods;
 mod pools;
 mod problem;
@@ -57,8 +62,7 @@ mod volumes;
 mod workloads;
 
 pub use buffers::{Buffer, NotReady};
-pub use cluster::{Cluster, Options};
+pub use cluster::{Cluster, Options, PodIntent};
 pub use lower::Lowered;
-pub use memo::Memo;
 pub use node_digest::is_ephemeral;
 pub use problem::Problem;

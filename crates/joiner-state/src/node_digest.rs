@@ -1,6 +1,7 @@
 //! What is kept of Node and NodeClaim objects.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use joiner_api::names::{self, conditions};
 use joiner_api::{NodeClaim, requirement::NodeRequirement};
@@ -15,9 +16,9 @@ use crate::requests::{Amounts, read_amounts};
 pub(crate) type Labels = BTreeMap<Box<str>, Box<str>>;
 
 /// What is kept of a Node.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct NodeDigest {
-    pub labels: Labels,
+    pub labels: Arc<Labels>,
     pub taints: Vec<Taint>,
     pub cordoned: bool,
     pub deleting: bool,
@@ -27,9 +28,9 @@ pub(crate) struct NodeDigest {
 }
 
 /// What is kept of a NodeClaim.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct ClaimDigest {
-    pub labels: Labels,
+    pub labels: Arc<Labels>,
     pub requirements: Vec<NodeRequirement>,
     pub class: (String, String, String),
     pub taints: Vec<Taint>,
@@ -45,7 +46,7 @@ impl NodeDigest {
     pub(crate) fn new(node: &Node) -> Result<Self, Finding> {
         let (spec, status) = (node.spec.as_ref(), node.status.as_ref());
         Ok(Self {
-            labels: stable_labels(node.metadata.labels.as_ref()),
+            labels: Arc::new(stable_labels(node.metadata.labels.as_ref())),
             taints: taints(spec.and_then(|s| s.taints.as_deref()), "spec.taints")?,
             cordoned: spec.is_some_and(|s| s.unschedulable == Some(true)),
             deleting: node.metadata.deletion_timestamp.is_some(),
@@ -79,7 +80,7 @@ impl ClaimDigest {
                 .any(|c| c.type_ == conditions::INSTANCE_TERMINATING && c.status == "True")
         });
         Ok(Self {
-            labels: stable_labels(claim.metadata.labels.as_ref()),
+            labels: Arc::new(stable_labels(claim.metadata.labels.as_ref())),
             requirements: claim.spec.requirements.clone(),
             class: (class.group.clone(), class.kind.clone(), class.name.clone()),
             taints: taints(claim.spec.taints.as_deref(), "spec.taints")?,

@@ -1,6 +1,7 @@
 //! Existing nodes and machines in flight, with what their pods leave free.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use joiner_api::names::{
     CAPACITY_TYPE_LABEL, DISRUPTED_TAINT, DISRUPTION_TAINT, HOSTNAME_LABEL, INITIALIZED_LABEL,
@@ -9,21 +10,20 @@ use joiner_api::names::{
 use joiner_core::model::node::{Bought, ShownNode};
 use joiner_core::model::resources::{add_into, max_into, sub_into};
 use joiner_core::model::{
-    CatalogueIdx, Effect, GroupIdx, IdentityIdx, Node, NodeIdx, PoolIdx, Requirement, ResVec, Taint,
+    CatalogueIdx, Effect, IdentityIdx, Node, OfferingIdx, PoolIdx, ReqId, Requirement, ResVec, Taint, ValueId,
 };
 
-use crate::catalogues::nano_usd;
-use crate::cluster::{NONE, PodRecord, Standing};
-use crate::costs::is_commitment;
+use crate::catalogues::{NO_PRICE, nano_usd};
+use crate::cluster::NONE;
 use crate::lower::Lowering;
-use crate::node_digest::{ClaimDigest, Labels, NodeDigest, is_ephemeral};
+use crate::node_digest::{ClaimDigest, Labels, is_ephemeral};
 use crate::pools::startup_taints;
 
 /// A node or machine, settled from its Node and its claim.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub name: String,
-    pub labels: Labels,
+    pub labels: Arc<Labels>,
     pub taints: Vec<Taint>,
     pub allocatable: ResVec,
     pub accepts_pods: bool,
@@ -35,6 +35,10 @@ pub(crate) struct Place {
     pub deleting: bool,
     /// There is a machine.
     pub launched: bool,
+    /// Its pool, by position, and what it counts there against limits.
+    pub counts: Option<(usize, ResVec)>,
+    /// It is not launched, and no type is known that it could be.
+    pub unknown_type: bool,
     /// What it costs, if that is settled apart from the catalogue.
     pub agreed_price: Option<f64>,
     /// Still to be bought.
@@ -47,30 +51,18 @@ impl<'c> Lowering<'c> {
     /// Brings Nodes and claims together, in the order in which nodes are tried, and counts them against their pools' limits.
     pub(crate) fn settle_places(&mut self) -> Vec<Place> {
         let cluster = self.cluster;
-        let by_provider: BTreeMap<&str, &str> = cluster
-            .nodes
-            .iter()
-            .filter_map(|(name, node)| Some((node.provider_id.as_deref()?, name.as_str())))
-            .collect();
-        let mut claim_of: BTreeMap<&str, &ClaimDigest> = BTreeMap::new();
-        let mut places = Vec::new();
-        for (name, claim) in &cluster.node_claims {
-            let node = claim.node_name.as_deref().filter(|node| cluster.nodes.contains_key(*node));
-            let node = node.or_else(|| by_provider.get(claim.provider_id.as_deref()?).copied());
-            let node = node.or_else(|| cluster.nodes.contains_key(name).then_some(name.as_str()));
-            match node {
-                Some(node) => {
-                    claim_of.insert(node, claim);
-                }
-                None => {
-                    let place = self.place_of_claim(name, claim);
-                    places.push(place);
-                }
-            }
+        for claim in cluster.machines.duplicates() {
+            self.frame.notes.push(format!(
+                "NodeClaim `{claim}` means a node that another NodeClaim has; it is not counted"
+            ));
         }
-        for (name, node) in &cluster.nodes {
-            let place = self.place_of_node(name, node, claim_of.get(name.as_str()).copied());
-            places.push(place);
+        let claims = cluster.machines.claims.keys().filter_map(|name| self.place_of_claim(name));
+        let mut places: Vec<Place> = claims.collect();
+        places.extend(cluster.machines.nodes.keys().filter_map(|name| self.place_of_node(name)));
+        for place in &places {
+            if let Some((pool, amounts)) = &place.counts {
+                self.use_up(*pool, amounts, 1);
+            }
         }
         places.sort_by(|a, b| (!a.initialised, &a.name).cmp(&(!b.initialised, &b.name)));
         places
@@ -78,14 +70,20 @@ impl<'c> Lowering<'c> {
 
     /// Whether the last step of relaxation exists.
     pub(crate) fn find_preferred_taints(&mut self, places: &[Place]) {
-        let preferred =
-            |taints: &[Taint]| taints.iter().any(|taint| taint.effect == Effect::PreferNoSchedule);
-        let vocabulary = &self.snapshot.vocabulary;
-        self.snapshot.has_preferred_taints = places.iter().any(|place| preferred(&place.taints))
-            || self.snapshot.pools.iter().any(|pool| preferred(vocabulary.taints(pool.taints)));
+        let of_places = places.iter().any(Place::has_preferred_taints);
+        self.frame.snapshot.has_preferred_taints = of_places || self.pools_have_preferred_taints();
     }
 
-    fn place_of_node(&mut self, name: &str, node: &NodeDigest, claim: Option<&ClaimDigest>) -> Place {
+    pub(crate) fn pools_have_preferred_taints(&self) -> bool {
+        let snapshot = &self.frame.snapshot;
+        snapshot.pools.iter().any(|pool| has_preferred(snapshot.vocabulary.taints(pool.taints)))
+    }
+
+    /// What a node comes to with its claim.
+    pub(crate) fn place_of_node(&self, name: &str) -> Option<Place> {
+        let machines = &self.cluster.machines;
+        let node = &**machines.nodes.get(name)?;
+        let claim = machines.claim_of(name).map(|claim| &**claim);
         let pool = node.pool().or_else(|| claim?.pool());
         let managed = pool.is_some() || claim.is_some();
         let initialised = !managed || node.has_true(INITIALIZED_LABEL);
@@ -115,14 +113,12 @@ impl<'c> Lowering<'c> {
         };
         let leaving = node.deleting || claim.is_some_and(|claim| claim.deleting);
         let disrupted = [&node.taints, &taints].into_iter().flatten().any(is_disrupted);
-        if !leaving
-            && !disrupted
-            && let Some(at) = pool.and_then(|pool| self.pool_index.get(pool))
-        {
-            self.use_up(*at, &capacity);
-        }
-        Place {
+        let counted = pool.filter(|_| !leaving && !disrupted);
+        let counts = counted.and_then(|pool| Some((*self.frame.pool_index.get(pool)?, capacity)));
+        Some(Place {
             name: name.to_owned(),
+            unknown_type: false,
+            counts,
             labels: unregistered.map_or(&node.labels, |claim| &claim.labels).clone(),
             taints,
             allocatable,
@@ -135,7 +131,7 @@ impl<'c> Lowering<'c> {
             launched: true,
             agreed_price: None,
             bought: None,
-        }
+        })
     }
 
     fn class_of_pool(&self, pool: &str) -> Option<(String, String, String)> {
@@ -143,30 +139,36 @@ impl<'c> Lowering<'c> {
         Some((class.group.clone(), class.kind.clone(), class.name.clone()))
     }
 
-    fn place_of_claim(&mut self, name: &str, claim: &ClaimDigest) -> Place {
+    /// What a claim without a node comes to.
+    pub(crate) fn place_of_claim(&self, name: &str) -> Option<Place> {
+        let machines = &self.cluster.machines;
+        let claim = &**machines.claims.get(name)?;
+        if !machines.has_not_joined(name) {
+            return None;
+        }
         let mut labels = claim.labels.clone();
         let (mut allocatable, mut capacity) = (self.lanes(&claim.allocatable), self.lanes(&claim.capacity));
+        let mut unknown_type = false;
         if claim.provider_id.is_none() || claim.allocatable.is_empty() {
             for requirement in &claim.requirements {
                 if let ("In", [value]) = (requirement.operator.as_str(), requirement.values.as_slice()) {
-                    labels.entry(requirement.stable_key().into()).or_insert_with(|| value.as_str().into());
+                    Arc::make_mut(&mut labels)
+                        .entry(requirement.stable_key().into())
+                        .or_insert_with(|| value.as_str().into());
                 }
             }
             match self.candidates(claim) {
                 Some((least, most)) => (allocatable, capacity) = (least, most),
-                None => self.notes.push(format!(
-                    "NodeClaim `{name}` is not launched and names no known instance type; nothing is placed on it"
-                )),
+                None => unknown_type = true,
             }
         }
         let mut taints = claim.taints.clone();
         drop_starting(&mut taints, &claim.startup_taints);
-        if !claim.deleting
-            && let Some(at) = claim.pool().and_then(|pool| self.pool_index.get(pool))
-        {
-            self.use_up(*at, &capacity);
-        }
-        Place {
+        let counted = claim.pool().filter(|_| !claim.deleting);
+        let counts = counted.and_then(|pool| Some((*self.frame.pool_index.get(pool)?, capacity)));
+        Some(Place {
+            counts,
+            unknown_type,
             name: claim.node_name.as_deref().unwrap_or(name).to_owned(),
             accepts_pods: !claim.deleting && !taints.iter().any(is_disrupted),
             leaving: claim.deleting || taints.iter().any(is_disrupted),
@@ -183,98 +185,65 @@ impl<'c> Lowering<'c> {
                 false => BTreeMap::new(),
             },
             labels,
-        }
+        })
     }
 
     /// Over the types a claim may become: the least that pods can use, and the most that counts against limits.
     fn candidates(&self, claim: &ClaimDigest) -> Option<(ResVec, ResVec)> {
         let (group, kind, name) = &claim.class;
-        let of_pool = claim.pool().and_then(|pool| self.pool_index.get(pool));
-        let of_pool = of_pool.and_then(|at| self.pool_catalogues[*at]).map(CatalogueIdx::at);
-        let types = &self.catalogue_types[of_pool.or_else(|| self.catalogue_of((group, kind, name)))?];
+        let of_pool = claim.pool().and_then(|pool| self.frame.pool_index.get(pool));
+        let of_pool = of_pool.and_then(|at| self.frame.pool_catalogues[*at]).map(CatalogueIdx::at);
+        let at = of_pool.or_else(|| self.catalogue_of((group, kind, name)))?;
+        let catalogue = &self.frame.snapshot.catalogues[at];
+        let details = &self.frame.type_details[at];
+        // A claim names few of many types: each is looked up.
+        let listed: Vec<&str> = match (claim.labels.get(INSTANCE_TYPE_LABEL), named_types(claim).next()) {
+            (Some(label), _) => vec![label],
+            (None, Some(list)) => list.iter().map(String::as_str).collect(),
+            (None, None) => catalogue.types.iter().map(|of| &*of.name).collect(),
+        };
         let mut found: Option<(ResVec, ResVec)> = None;
-        for candidate in types.iter() {
-            if !may_become(claim, &candidate.name) || candidate.capacity.is_empty() {
-                continue;
-            }
-            let mut room = self.quantities(&candidate.allocatable());
-            for offering in
-                candidate.offerings.iter().filter(|offering| !offering.capacity_override.is_empty())
-            {
-                min_into(&mut room, &self.quantities(&candidate.allocatable_for(offering)));
-            }
-            let capacity = self.quantities(&candidate.capacity);
+        for name in listed.into_iter().filter(|name| may_become(claim, name)) {
+            let Ok(of) = catalogue.types.binary_search_by(|of| (*of.name).cmp(name)) else { continue };
+            let (room, capacity) = (&details[of].least, &catalogue.types[of].capacity);
             match &mut found {
-                None => found = Some((room, capacity)),
+                None => found = Some((room.clone(), capacity.clone())),
                 Some((least, most)) => {
-                    min_into(least, &room);
-                    max_into(most, &capacity);
+                    min_into(least, room);
+                    max_into(most, capacity);
                 }
             }
         }
         found
     }
 
-    /// Fills in nodes: labels anybody asks about, room left, ports, volumes and the pods selectors see.
-    pub(crate) fn lower_nodes(&mut self, places: Vec<Place>, pods: &[PodRecord], owners: &[(u32, GroupIdx)]) {
+    /// Nodes: labels anybody asks about, room left, ports, volumes and the pods selectors see.
+    pub(crate) fn lower_nodes(&mut self, places: Vec<Place>) -> Vec<Arc<Node>> {
         let cluster = self.cluster;
         // By id of the node's name.
-        let mut row_of = vec![NONE; cluster.node_names.len()];
+        let mut is_known = vec![false; cluster.node_names.len()];
+        let mut nodes = Vec::with_capacity(places.len());
         for place in places {
-            let at = self.snapshot.nodes.len() as u32;
+            if place.unknown_type {
+                self.frame.notes.push(format!(
+                    "NodeClaim `{}` is not launched and names no known instance type; nothing is placed on it",
+                    place.name
+                ));
+            }
+            let mut node = self.node(&place);
             if let Some(id) = cluster.node_names.find(place.name.as_bytes()) {
-                row_of[id as usize] = at;
+                is_known[id as usize] = true;
+                self.load(&mut node, id);
             }
-            let node = self.node(place);
-            self.snapshot.nodes.push(node);
+            nodes.push(Arc::new(node));
         }
-        let mut homeless: BTreeMap<u32, usize> = BTreeMap::new();
-        let mut seen: Vec<Vec<IdentityIdx>> = vec![Vec::new(); self.snapshot.nodes.len()];
-        for (row, pod) in pods.iter().enumerate() {
-            if pod.node == NONE || pod.standing == Standing::Ignored {
-                continue;
-            }
-            let at = row_of[pod.node as usize];
-            if at == NONE {
-                *homeless.entry(pod.node).or_default() += 1;
-                continue;
-            }
-            let at = at as usize;
-            let requests = self.requests_of(pod.spec).clone();
-            let reach = (!self.limited_drivers.is_empty()).then(|| self.reach_id(pod.claims, row as u32));
-            let node = &mut self.snapshot.nodes[at];
-            sub_into(&mut node.available, &requests);
-            if matches!(pod.standing, Standing::BoundDaemon | Standing::LeavingDaemon) {
-                add_into(&mut node.daemons_present, &requests);
-            }
-            node.ports.extend(cluster.specs[pod.spec as usize].ports.iter().cloned());
-            if let Some(reach) = reach {
-                let uses = self.reaches.get(reach).uses.iter();
-                node.volumes.extend(uses.map(|usage| (usage.driver.clone(), usage.volume)));
-            }
-            if matches!(pod.standing, Standing::Bound | Standing::BoundDaemon) {
-                let reduced = self.reduce(pod.labels);
-                seen[at].push(self.identity(pod.spec, reduced));
-            }
-        }
-        for (node, mut seen) in self.snapshot.nodes.iter_mut().zip(seen) {
-            node.ports.sort();
-            node.ports.dedup();
-            node.volumes.sort();
-            node.volumes.dedup();
-            seen.sort_unstable();
-            node.pods = seen.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32)).collect();
-        }
-        for (row, group) in owners {
-            let at = row_of[pods[*row as usize].node as usize];
-            if at != NONE {
-                self.snapshot.bound_anti_affinity.push((*group, NodeIdx(at)));
-            }
-        }
+        let homeless = (0u32..).zip(&cluster.on_node).filter(|(id, _)| !is_known[*id as usize]);
+        let homeless: BTreeMap<u32, usize> =
+            homeless.map(|(id, rows)| (id, rows.len())).filter(|(_, count)| *count > 0).collect();
         if let Some((first, _)) = homeless.first_key_value() {
             let count: usize = homeless.values().sum();
             let node = cluster.node_names.text(*first);
-            self.notes.push(match (count, homeless.len()) {
+            self.frame.notes.push(match (count, homeless.len()) {
                 (1, _) => format!("a pod is bound to node `{node}`, which is not known; it is not counted"),
                 (_, 1) => {
                     format!("{count} pods are bound to node `{node}`, which is not known; they are not counted")
@@ -284,35 +253,55 @@ impl<'c> Lowering<'c> {
                 ),
             });
         }
+        nodes
     }
 
-    fn node(&mut self, place: Place) -> Node {
-        let volume_limits = self.node_limits(&place.name, &place.type_limits);
-        let vocabulary = &mut self.snapshot.vocabulary;
-        let hostname = place.labels.get(HOSTNAME_LABEL).map_or(place.name.as_str(), |label| label);
-        let hostname_key = vocabulary.names.key(HOSTNAME_LABEL);
-        let mut labels = Vec::new();
-        for (key, value) in &place.labels {
-            if let Some(key) = vocabulary.names.known_key(key)
-                && key != hostname_key
-                && self.asked.contains(&key)
-            {
-                labels.push((key, Requirement::is(vocabulary.names.value(key, value))));
+    /// Puts its pods on a node; `name` is the id of its name.
+    pub(crate) fn load(&mut self, node: &mut Node, name: u32) {
+        let cluster = self.cluster;
+        let has_limits = !self.frame.limited_drivers.is_empty();
+        let mut seen: Vec<IdentityIdx> = Vec::new();
+        for row in &cluster.on_node[name as usize] {
+            let Some(pod) = cluster.pods.get(*row) else { continue };
+            let (standing, _) = pod.counted();
+            let requests = self.requests_of(pod.spec);
+            sub_into(&mut node.available, requests);
+            if standing.is_of_daemon() {
+                add_into(&mut node.daemons_present, requests);
+            }
+            node.ports.extend(cluster.specs[pod.spec as usize].ports.iter().cloned());
+            if has_limits && pod.claims != NONE {
+                let reach = self.reach_id(pod.claims, *row);
+                let uses = self.frame.reaches.get(reach).uses.iter();
+                node.volumes.extend(uses.map(|usage| (usage.driver.clone(), usage.volume)));
+            }
+            if standing.is_seen() {
+                let reduced = self.reduce_bound(pod.labels);
+                seen.push(self.identity(pod.spec, reduced));
+                node.anti_affinity.extend(self.bound_anti_affinity(pod.spec, pod.labels));
             }
         }
-        let named = self.asked.contains(&hostname_key);
-        let hostname = named.then(|| vocabulary.names.value(hostname_key, hostname));
-        // One label set per host is dear; only requirements need it, topology goes by the node itself.
-        if let Some(value) = hostname.filter(|_| self.hostname_required) {
-            labels.push((hostname_key, Requirement::is(value)));
-        }
-        let shown = self.shown(&place);
-        let vocabulary = &mut self.snapshot.vocabulary;
+        node.ports.sort();
+        node.ports.dedup();
+        node.volumes.sort();
+        node.volumes.dedup();
+        node.anti_affinity.sort_unstable();
+        seen.sort_unstable();
+        node.pods = seen.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32)).collect();
+    }
+
+    /// A node without its pods.
+    pub(crate) fn node(&mut self, place: &Place) -> Node {
+        let volume_limits = self.node_limits(&place.name, &place.type_limits);
+        let (labels, hostname) = self.node_labels(place);
+        let (shown, offering) = self.shown(place);
+        let price = place.agreed_price.or(shown.price);
+        let vocabulary = &mut self.frame.snapshot.vocabulary;
         Node {
-            labels: vocabulary.set(labels),
+            labels,
             hostname,
-            taints: vocabulary.taint_list(place.taints),
-            available: place.allocatable,
+            taints: vocabulary.taint_list(place.taints.clone()),
+            available: place.allocatable.clone(),
             daemons_present: ResVec::from_elem(0, vocabulary.names.lane_count()),
             accepts_pods: place.accepts_pods,
             initialised: place.initialised,
@@ -320,18 +309,44 @@ impl<'c> Lowering<'c> {
             volumes: Vec::new(),
             volume_limits,
             pods: Vec::new(),
+            anti_affinity: Vec::new(),
             pool: place
                 .pool
                 .as_deref()
-                .and_then(|pool| self.pool_index.get(pool))
+                .and_then(|pool| self.frame.pool_index.get(pool))
                 .map(|at| PoolIdx::new(*at)),
-            bought: place.bought,
-            shown,
-            name: place.name.into(),
+            bought: place.bought.clone(),
+            offering,
+            price_nano_usd: price.map(nano_usd),
+            shown: shown.into(),
+            name: place.name.as_str().into(),
         }
     }
 
-    fn shown(&self, place: &Place) -> ShownNode {
+    /// The labels of a node that something asks about, and its value of the hostname key.
+    pub(crate) fn node_labels(&mut self, place: &Place) -> (ReqId, Option<ValueId>) {
+        let vocabulary = &mut self.frame.snapshot.vocabulary;
+        let hostname = place.labels.get(HOSTNAME_LABEL).map_or(place.name.as_str(), |label| label);
+        let hostname_key = vocabulary.names.key(HOSTNAME_LABEL);
+        let mut labels = Vec::new();
+        for (key, value) in place.labels.iter() {
+            if let Some(key) = vocabulary.names.known_key(key)
+                && key != hostname_key
+                && self.frame.asked.contains(&key)
+            {
+                labels.push((key, Requirement::is(vocabulary.names.value(key, value))));
+            }
+        }
+        let named = self.frame.asked.contains(&hostname_key);
+        let hostname = named.then(|| vocabulary.names.value(hostname_key, hostname));
+        // One label set per host is dear; only requirements need it, topology goes by the node itself.
+        if let Some(value) = hostname.filter(|_| self.frame.hostname_required) {
+            labels.push((hostname_key, Requirement::is(value)));
+        }
+        (vocabulary.set(labels), hostname)
+    }
+
+    fn shown(&self, place: &Place) -> (ShownNode, Option<(CatalogueIdx, OfferingIdx)>) {
         let label = |key: &str| place.labels.get(key).cloned();
         let mut shown = ShownNode {
             pool: place.pool.as_deref().map(Into::into).or_else(|| label(NODEPOOL_LABEL)),
@@ -341,30 +356,49 @@ impl<'c> Lowering<'c> {
             price: None,
             allocatable: place.allocatable.clone(),
         };
-        let own = place.pool.as_deref().and_then(|pool| self.pool_index.get(pool));
-        let own = own.map(|at| self.snapshot.pools[*at].catalogue.at());
-        let all = 0..self.snapshot.catalogues.len();
-        shown.price =
-            place.agreed_price.or_else(|| own.into_iter().chain(all).find_map(|at| self.price(at, &shown)));
-        shown
+        let own = place.pool.as_deref().and_then(|pool| self.frame.pool_index.get(pool));
+        let own = own.map(|at| self.frame.snapshot.pools[*at].catalogue.at());
+        let all = 0..self.frame.type_details.len();
+        let offering = own.into_iter().chain(all).find_map(|at| self.offering(at, &shown));
+        let listed = offering
+            .map(|(catalogue, at)| self.frame.snapshot.catalogues[catalogue.at()].offerings[at.at()].price);
+        shown.price = place.agreed_price.or(listed);
+        (shown, offering)
     }
 
-    fn price(&self, catalogue: usize, shown: &ShownNode) -> Option<f64> {
+    /// What a node with these labels was bought as: the cheapest offering that they fit.
+    fn offering(&self, at: usize, shown: &ShownNode) -> Option<(CatalogueIdx, OfferingIdx)> {
         let name = shown.instance_type.as_deref()?;
+        let snapshot = &self.frame.snapshot;
         // Catalogues may end with an empty one that was not given.
-        let types = self.catalogue_types.get(catalogue)?;
-        let found =
-            self.snapshot.catalogues[catalogue].types.binary_search_by(|t| (*t.name).cmp(name)).is_ok();
-        let offerings = types.iter().find(|t| found && t.name == name)?.offerings.iter();
-        let matching = offerings.filter(|offering| {
+        let (catalogue, details) = (&snapshot.catalogues[at], self.frame.type_details.get(at)?);
+        let of = catalogue.types.binary_search_by(|of| (*of.name).cmp(name)).ok()?;
+        let names = &snapshot.vocabulary.names;
+        let is = |key: &str, label: Option<&str>, value: Option<ValueId>| {
+            let key = names.known_key(key);
+            value.is_none_or(|value| {
+                label.zip(key).is_some_and(|(text, key)| names.value_text(key, value) == text)
+            })
+        };
+        let found = details[of].offerings.iter().find(|offering| {
+            let offering = &catalogue.offerings[offering.at()];
             // Who has a commitment was settled before.
-            !offering.reservation.as_ref().is_some_and(|r| is_commitment(&r.id))
-                && offering.zone().is_none_or(|zone| shown.zone.as_deref() == Some(zone))
-                && offering.capacity_type().is_none_or(|kind| shown.capacity_type.as_deref() == Some(kind))
-        });
-        let cheapest = matching.min_by_key(|offering| nano_usd(offering.price))?;
-        (nano_usd(cheapest.price) != nano_usd(f64::NAN)).then_some(cheapest.price)
+            !offering.reservation.is_some_and(|r| snapshot.reservations[r.at()].commitment)
+                && is(ZONE_LABEL, shown.zone.as_deref(), offering.zone)
+                && is(CAPACITY_TYPE_LABEL, shown.capacity_type.as_deref(), offering.capacity_type)
+        })?;
+        (catalogue.offerings[found.at()].price_nano_usd != NO_PRICE).then(|| (CatalogueIdx::new(at), *found))
     }
+}
+
+impl Place {
+    pub(crate) fn has_preferred_taints(&self) -> bool {
+        has_preferred(&self.taints)
+    }
+}
+
+fn has_preferred(taints: &[Taint]) -> bool {
+    taints.iter().any(|taint| taint.effect == Effect::PreferNoSchedule)
 }
 
 /// The lists of types that a claim's requirements name.
@@ -404,7 +438,7 @@ fn fill_gaps(amounts: &mut ResVec, from: &[i64]) {
     }
 }
 
-fn min_into(a: &mut ResVec, b: &[i64]) {
+pub(crate) fn min_into(a: &mut ResVec, b: &[i64]) {
     for (a, b) in a.iter_mut().zip(b) {
         *a = (*a).min(*b);
     }

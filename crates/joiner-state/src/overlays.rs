@@ -65,10 +65,19 @@ impl Cluster {
             capacity: capacity.collect(),
             object: overlay.clone(),
         };
-        if self.overlays.insert(name.clone(), input).is_some() {
-            self.note_duplicate("NodeOverlay", &name);
+        match self.overlays.insert(name.clone(), input) {
+            None => self.changes.frame = true,
+            Some(before) => {
+                self.changes.frame |= before.object.spec != overlay.spec;
+                self.note_duplicate("NodeOverlay", &name);
+            }
         }
         Ok(())
+    }
+
+    /// An overlay is gone.
+    pub fn remove_node_overlay(&mut self, name: &str) {
+        self.changes.frame |= self.overlays.remove(name).is_some();
     }
 }
 
@@ -101,8 +110,9 @@ impl Lowering<'_> {
         order.sort_by(|(a_name, a), (b_name, b)| (b.weight, b_name).cmp(&(a.weight, a_name)));
         let mut done = Overlaid::default();
         for (at, (name, overlay)) in order.iter().enumerate() {
-            let selector = Selector::new(&mut self.snapshot.vocabulary, &overlay.object.spec.requirements);
-            let names = &self.snapshot.vocabulary.names;
+            let selector =
+                Selector::new(&mut self.frame.snapshot.vocabulary, &overlay.object.spec.requirements);
+            let names = &self.frame.snapshot.vocabulary.names;
             let mut picked: Vec<(usize, usize, Vec<usize>)> = Vec::new();
             for (pool_at, pool) in pools.iter().enumerate() {
                 for (type_at, (of, facts)) in pool.types.iter().zip(pool.type_facts).enumerate() {
@@ -115,12 +125,12 @@ impl Lowering<'_> {
                 }
             }
             if picked.is_empty() {
-                self.notes.push(format!("NodeOverlay `{name}` picks no offering of any pool"));
+                self.frame.notes.push(format!("NodeOverlay `{name}` picks no offering of any pool"));
                 continue;
             }
             if let Some((other, slot)) = done.conflict(pools, &picked, overlay, |other| order[other].1.weight)
             {
-                self.notes.push(format!(
+                self.frame.notes.push(format!(
                     "NodeOverlay `{name}` is left out (Conflict): `{}` has the same weight {} and sets {slot} too; give one of them another weight",
                     order[other].0, overlay.weight
                 ));

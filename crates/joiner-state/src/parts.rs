@@ -2,12 +2,20 @@
 //! them in another way. The scheduler of the simulated cluster does.
 
 use joiner_core::model::{Port, Taint, Toleration};
-use k8s_openapi::api::core::v1::{Node, PodSpec};
+use k8s_openapi::api::core::v1::{self, Node, PodSpec};
 
 use crate::Problem;
 use crate::digest;
 use crate::node_digest;
 use crate::requests::Amounts;
+
+/// A toleration. An operator or effect nobody knows makes it tolerate nothing.
+pub fn toleration(toleration: &v1::Toleration) -> Toleration {
+    let v1::Toleration { key, operator, value, effect, .. } = toleration;
+    let [key, operator, value, effect] =
+        [key, operator, value, effect].map(|field| field.as_deref().unwrap_or_default());
+    Toleration::read(key, operator, value, effect)
+}
 
 /// What a pod tolerates.
 ///

@@ -1,14 +1,61 @@
 //! Pending pods: classes of those alike, their relaxation ladders, and the reasons why some are not looked at.
 
+use std::sync::Arc;
+
+use hashbrown::HashMap;
 use joiner_api::names::{self, CAPACITY_TYPE_LABEL, CAPACITY_TYPES, NODEPOOL_LABEL};
 use joiner_api::validation::qualified_name_fault;
 use joiner_core::model::names::atoi;
-use joiner_core::model::{ClassIdx, GroupIdx, Operator, Pod, PodClass, Relaxed, ReqId, Rung};
+use joiner_core::model::{
+    ClassIdx, FixedState, GroupIdx, Operator, Pod, PodClass, Relaxed, ReqId, Rung, fixed_state,
+};
 
-use crate::cluster::{PodRecord, Standing};
+use crate::cluster::PodRecord;
 use crate::digest::{Digest, Expression, Term};
 use crate::lower::{ClassKey, Lowering};
 use crate::topology::matching_terms;
+
+/// Pods that wait and their classes, numbered in the order in which their first pods come.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub classes: Vec<Arc<PodClass>>,
+    pub pods: Vec<Pod>,
+    numbers: HashMap<ClassKey, ClassIdx, FixedState>,
+    last: Option<(ClassKey, ClassIdx)>,
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self {
+            classes: Vec::new(),
+            pods: Vec::new(),
+            numbers: HashMap::with_hasher(fixed_state()),
+            last: None,
+        }
+    }
+}
+
+impl Pending {
+    /// The number of a class, made on first use.
+    pub(crate) fn class(&mut self, key: ClassKey, make: impl FnOnce() -> Arc<PodClass>) -> ClassIdx {
+        if let Some((last, class)) = self.last
+            && last == key
+        {
+            return class;
+        }
+        let class = match self.numbers.get(&key) {
+            Some(class) => *class,
+            None => {
+                let class = ClassIdx::new(self.classes.len());
+                self.classes.push(make());
+                self.numbers.insert(key, class);
+                class
+            }
+        };
+        self.last = Some((key, class));
+        class
+    }
+}
 
 /// What is still in force of a pod's wishes.
 struct Ladder<'d> {
@@ -55,41 +102,33 @@ impl Ladder<'_> {
 }
 
 impl<'c> Lowering<'c> {
-    /// Fills in pending pods and their classes.
-    pub(crate) fn lower_pending(&mut self, pods: &[PodRecord]) {
-        let mut last: Option<(ClassKey, ClassIdx)> = None;
-        for (row, pod) in pods.iter().enumerate() {
-            if pod.standing != Standing::Pending {
-                continue;
-            }
-            let reduced = self.reduce(pod.labels);
-            let reach = self.reach_id(pod.claims, row as u32);
-            let key = (pod.spec, reduced, reach, self.default_selectors.of(row));
-            let class = match last {
-                Some((last, class)) if last == key => class,
-                _ => match self.classes.get(&key) {
-                    Some(class) => *class,
-                    None => self.new_class(key),
-                },
-            };
-            last = Some((key, class));
-            self.snapshot.pods.push(Pod {
-                class,
-                created: pod.created,
-                uid: "".into(),
-                name: self.cluster.pod_names.text(row as u32).into(),
-            });
-        }
+    /// Adds a pod that waits, with its class.
+    pub(crate) fn lower_pending(&mut self, row: u32, pod: &PodRecord, pending: &mut Pending) {
+        let reduced = self.reduce(pod.labels);
+        let reach = self.reach_id(pod.claims, row);
+        let key = (pod.spec, reduced, reach, self.frame.default_selectors.of(row));
+        let class = pending.class(key, || self.class(key));
+        pending.pods.push(Pod { class, created: pod.created, uid: pod.uid.clone(), name: pod.name.clone() });
     }
 
-    pub(crate) fn new_class(&mut self, key: ClassKey) -> ClassIdx {
+    /// The class of pods alike.
+    pub(crate) fn class(&mut self, key: ClassKey) -> Arc<PodClass> {
+        if let Some(known) = self.frame.classes.get(&key) {
+            return known.clone();
+        }
+        let class = Arc::new(self.new_class(key));
+        self.frame.classes.insert(key, class.clone());
+        class
+    }
+
+    fn new_class(&mut self, key: ClassKey) -> PodClass {
         let (spec, reduced, reach, default_selector) = key;
         let cluster = self.cluster;
         let digest = &cluster.specs[spec as usize];
         let identity = self.identity(spec, reduced);
         let requests = self.requests_of(spec).clone();
-        let tolerations = self.snapshot.vocabulary.toleration_list(digest.tolerations.clone());
-        let reach = self.reaches.get(reach).clone();
+        let tolerations = self.frame.snapshot.vocabulary.toleration_list(digest.tolerations.clone());
+        let reach = self.frame.reaches.get(reach).clone();
         let priority = self.priority(digest);
         let refused = self
             .refusal(digest)
@@ -97,15 +136,14 @@ impl<'c> Lowering<'c> {
             .map(Into::into)
             .or(reach.refused);
         let (rungs, anti_affinity) = if refused.is_some() {
-            let empty = self.snapshot.vocabulary.set([]);
+            let empty = self.frame.snapshot.vocabulary.set([]);
             let rung =
                 Rung { ask: empty, strict: empty, spare_preferred: false, groups: Vec::new(), relaxed: None };
             (vec![rung], Vec::new())
         } else {
             self.rungs(digest, reduced, default_selector)
         };
-        let class = ClassIdx::new(self.snapshot.classes.len());
-        self.snapshot.classes.push(PodClass {
+        PodClass {
             identity,
             requests,
             priority: priority.unwrap_or(0),
@@ -117,9 +155,7 @@ impl<'c> Lowering<'c> {
             rungs,
             refused,
             filler: false,
-        });
-        self.classes.insert(key, class);
-        class
+        }
     }
 
     /// The relaxation ladder, and the groups of required anti-affinity.
@@ -184,7 +220,7 @@ impl<'c> Lowering<'c> {
                 }
             }
             rungs.push(Rung { ask, strict, spare_preferred: ladder.spare_preferred, groups, relaxed });
-            relaxed = ladder.relax(self.snapshot.has_preferred_taints);
+            relaxed = ladder.relax(self.frame.snapshot.has_preferred_taints);
             if relaxed.is_none() {
                 return (rungs, apart);
             }
@@ -197,12 +233,12 @@ impl<'c> Lowering<'c> {
             return Ok(priority);
         }
         let Some(class) = &pod.priority_class else {
-            return Ok(self.cluster.default_priority.as_ref().map_or(0, |(_, value)| *value));
+            return Ok(self.cluster.default_priority());
         };
         self.cluster.priorities.get(&**class).copied().ok_or_else(|| {
             let note = format!("priority class `{class}` does not exist; pods that name it are not placed");
-            if !self.notes.contains(&note) {
-                self.notes.push(note);
+            if !self.frame.notes.contains(&note) {
+                self.frame.notes.push(note);
             }
             format!("priority class `{class}` does not exist: create it, or name another")
         })
@@ -241,10 +277,10 @@ impl<'c> Lowering<'c> {
                     .to_owned(),
             );
         }
-        let nodepool = self.snapshot.vocabulary.names.key(NODEPOOL_LABEL);
+        let nodepool = self.frame.snapshot.vocabulary.names.key(NODEPOOL_LABEL);
         let stays_away = matching_terms(terms).all(|term| {
             let ask = self.node_ask(pod, Some(term), None);
-            let mut items = self.snapshot.vocabulary.set_items(ask);
+            let mut items = self.frame.snapshot.vocabulary.set_items(ask);
             items.any(|(key, rq)| {
                 key == nodepool && !rq.complement && rq.values.is_empty() && rq.may_be_absent
             })

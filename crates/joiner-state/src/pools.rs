@@ -1,21 +1,34 @@
 //! Pools: templates of future machines, in the order in which they are tried, with what their limits leave.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use joiner_api::NodePool;
 use joiner_api::names::{
     self, INITIALIZED_LABEL, NODEPOOL_LABEL, NODES_RESOURCE, REGISTERED_LABEL, conditions,
 };
 use joiner_api::requirement::NodeRequirement;
-use joiner_core::model::{
-    Catalogue, CatalogueIdx, KeyId, Limit, Operator, Pool, Requirement, Taint, Vocabulary,
-};
+use joiner_core::model::{CatalogueIdx, KeyId, Limit, Operator, Pool, Requirement, Taint, Vocabulary};
 
+use crate::cluster::Cluster;
 use crate::digest::stable_key;
 use crate::lower::Lowering;
 use crate::node_digest;
 use crate::problem::Problem;
 use crate::requests::read_amounts;
+
+/// Whether two states of a pool are the same to planning.
+pub(crate) fn is_same(a: &NodePool, b: &NodePool) -> bool {
+    a.spec == b.spec && why_not(a) == why_not(b)
+}
+
+/// Adds a lane for every resource some limit names.
+pub(crate) fn limit_lanes(cluster: &Cluster, lanes: &mut BTreeSet<Box<str>>) {
+    for pool in cluster.pools.values() {
+        let named = pool.spec.limits.iter().flat_map(|limits| limits.keys());
+        lanes.extend(named.filter(|name| *name != NODES_RESOURCE).map(|name| name.as_str().into()));
+    }
+}
 
 /// Refuses a pool that validation finds fault with.
 pub(crate) fn check(pool: &NodePool, name: &str, well_known: &BTreeSet<String>) -> Result<(), Problem> {
@@ -71,18 +84,8 @@ impl Lowering<'_> {
             let weight = |pool: &NodePool| pool.spec.weight.unwrap_or(0);
             (weight(b), b_name).cmp(&(weight(a), a_name))
         });
-        self.pool_order = pools.into_iter().map(|(name, _)| name.as_str()).collect();
-        for (at, name) in self.pool_order.iter().enumerate() {
-            self.pool_index.insert(name, at);
-        }
-    }
-
-    /// Makes a lane of every resource some limit names.
-    pub(crate) fn limit_lanes(&self, lanes: &mut BTreeSet<Box<str>>) {
-        for pool in self.cluster.pools.values() {
-            let named = pool.spec.limits.iter().flat_map(|limits| limits.keys());
-            lanes.extend(named.filter(|name| *name != NODES_RESOURCE).map(|name| name.as_str().into()));
-        }
+        self.frame.pool_order = pools.into_iter().map(|(name, _)| name.as_str().into()).collect();
+        self.frame.pool_index = self.frame.pool_order.iter().cloned().zip(0..).collect();
     }
 
     /// The catalogue of a node class: its own, or everybody's.
@@ -101,24 +104,24 @@ impl Lowering<'_> {
     pub(crate) fn lower_pools(&mut self) {
         let cluster = self.cluster;
         let mut nothing_known: Option<CatalogueIdx> = None;
-        for name in self.pool_order.clone() {
-            let pool = &cluster.pools[name];
+        for name in self.frame.pool_order.clone() {
+            let pool = &cluster.pools[&*name];
             let spec = &pool.spec.template.spec;
             let class = &spec.node_class_ref;
             let mut not_ready = why_not(pool);
-            let catalogue = match self.pool_catalogues[self.pool_index[name]] {
+            let catalogue = match self.frame.pool_catalogues[self.frame.pool_index[&name]] {
                 Some(at) => at,
                 None => {
                     not_ready.get_or_insert_with(|| {
                         format!("no instance types are known for {} `{}`", class.kind, class.name)
                     });
                     *nothing_known.get_or_insert_with(|| {
-                        self.snapshot.catalogues.push(Catalogue::default());
-                        CatalogueIdx::new(self.snapshot.catalogues.len() - 1)
+                        self.frame.snapshot.catalogues.push(Arc::default());
+                        CatalogueIdx::new(self.frame.snapshot.catalogues.len() - 1)
                     })
                 }
             };
-            let vocabulary = &mut self.snapshot.vocabulary;
+            let vocabulary = &mut self.frame.snapshot.vocabulary;
             let mut list: Vec<(KeyId, Requirement)> = Vec::new();
             for requirement in &spec.requirements {
                 list.push(node_requirement(vocabulary, requirement));
@@ -126,7 +129,7 @@ impl Lowering<'_> {
             let class_label = names::node_class_label(&class.group, &class.kind);
             let labels = pool.spec.template.metadata.labels.iter().flatten();
             let labels = labels.map(|(key, value)| (stable_key(key), value.as_str()));
-            let own = [(NODEPOOL_LABEL, name), (class_label.as_str(), class.name.as_str())];
+            let own = [(NODEPOOL_LABEL, &*name), (class_label.as_str(), class.name.as_str())];
             for (key, value) in labels.chain(own) {
                 list.push(label(vocabulary, key, value));
             }
@@ -147,8 +150,8 @@ impl Lowering<'_> {
                 Some(Limit { lane, most, used: 0 })
             });
             let limits = limits.collect();
-            self.snapshot.pools.push(Pool {
-                name: name.into(),
+            self.frame.snapshot.pools.push(Pool {
+                name: (*name).into(),
                 weight: pool.spec.weight.unwrap_or(0),
                 catalogue,
                 requirements,
@@ -160,14 +163,14 @@ impl Lowering<'_> {
         }
     }
 
-    /// Counts a machine against its pool's limits.
-    pub(crate) fn use_up(&mut self, pool: usize, capacity: &[i64]) {
-        for limit in &mut self.snapshot.pools[pool].limits {
+    /// Counts machines against their pool's limits, or (with a negative number) no longer.
+    pub(crate) fn use_up(&mut self, pool: usize, capacity: &[i64], machines: i64) {
+        for limit in &mut self.frame.snapshot.pools[pool].limits {
             let more = match limit.lane {
                 None => 1,
                 Some(lane) => capacity.get(lane).copied().unwrap_or(0),
             };
-            limit.used = limit.used.saturating_add(more);
+            limit.used = limit.used.saturating_add(more.saturating_mul(machines));
         }
     }
 }

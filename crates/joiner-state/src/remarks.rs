@@ -27,7 +27,7 @@ impl Cluster {
     }
 
     /// Pods that choose nodes by labels no node carries.
-    pub(crate) fn note_paper_keys(&mut self, pods: &[PodRecord]) {
+    pub(crate) fn note_paper_keys(&mut self) {
         for (at, (paper, real)) in names::PAPER_ALIASES.iter().enumerate() {
             let specs: BTreeSet<u32> = (0u32..)
                 .zip(&self.specs)
@@ -43,10 +43,10 @@ impl Cluster {
             let mut notes = Vec::new();
             if !specs.is_empty() {
                 let asks = |pod: &PodRecord| pod.standing == Standing::Pending && specs.contains(&pod.spec);
-                let mut rows = (0u32..).zip(pods).filter(|(_, pod)| asks(pod)).map(|(row, _)| row);
-                if let Some(first) = rows.next() {
-                    let example = self.pod_names.text(first);
-                    notes.push(match rows.count() {
+                let mut pods = self.pods.iter().map(|(_, pod)| pod).filter(|pod| asks(pod));
+                if let Some(first) = pods.next() {
+                    let example = &first.name;
+                    notes.push(match pods.count() {
                         0 => format!("pod `{example}` chooses nodes"),
                         others => format!("{} pods, e.g. `{example}`, choose nodes", others + 1),
                     });

@@ -81,7 +81,7 @@ impl Lowering<'_> {
     pub(crate) fn pool_facts(&mut self, name: &str) -> PoolFacts {
         let labels = self.cluster.pools[name].spec.template.metadata.labels.iter().flatten();
         let labels = labels.map(|(key, value)| (stable_key(key), value.as_str()));
-        let names = &mut self.snapshot.vocabulary.names;
+        let names = &mut self.frame.snapshot.vocabulary.names;
         let mut list = List::new();
         for (key, value) in labels.chain([(NODEPOOL_LABEL, name)]) {
             let key = names.key(key);

@@ -10,7 +10,7 @@ use joiner_api::names::{INITIALIZED_LABEL, NODES_RESOURCE, REGISTERED_LABEL, con
 use joiner_core::model::node::Bought;
 use joiner_core::model::{KeyId, OfferingIdx, ReqId, Requirement};
 
-use crate::cluster::{NONE, PodRecord, Standing};
+use crate::cluster::{NONE, Standing};
 use crate::lower::Lowering;
 use crate::node_digest::{self, Labels};
 use crate::nodes::Place;
@@ -18,10 +18,11 @@ use crate::requests::read_amounts;
 
 impl Lowering<'_> {
     /// Adds the machines that static pools lack, and says what they have too many of.
-    pub(crate) fn keep_static_pools(&mut self, places: &mut Vec<Place>, pods: &[PodRecord]) {
+    pub(crate) fn keep_static_pools(&mut self, places: &mut Vec<Place>) {
         let cluster = self.cluster;
-        for name in self.pool_order.clone() {
-            let pool = &cluster.pools[name];
+        for name in self.frame.pool_order.clone() {
+            let pool = &cluster.pools[&*name];
+            let name = &*name;
             let Some(replicas) = pool.spec.replicas else { continue };
             if pool.metadata.deletion_timestamp.is_some() {
                 continue;
@@ -33,8 +34,8 @@ impl Lowering<'_> {
             let replaced = own().filter(|place| place.leaving && !place.deleting).count();
             let all = own().count();
             if active > wanted {
-                let note = self.excess(name, wanted, active - wanted, places, pods);
-                self.notes.push(note);
+                let note = self.excess(name, wanted, active - wanted, places);
+                self.frame.notes.push(note);
             }
             if active + replaced >= wanted {
                 continue;
@@ -43,7 +44,7 @@ impl Lowering<'_> {
             if let Some(limit) = node_limit(pool) {
                 let room = usize::try_from(limit).unwrap_or(0).saturating_sub(all);
                 if room < missing {
-                    self.notes.push(format!(
+                    self.frame.notes.push(format!(
                         "NodePool `{name}` should keep {wanted} nodes and has {active}, but its limit of {limit} nodes leaves room for {room} more"
                     ));
                     missing = room;
@@ -52,11 +53,12 @@ impl Lowering<'_> {
             // A replica count like this is a typing mistake; refusing keeps memory bounded.
             let most = cluster.options.max_pods;
             if missing > most {
-                self.notes.push(format!("NodePool `{name}` lacks {missing} nodes, more than the {most} that are planned for; none is"));
+                self.frame.notes.push(format!("NodePool `{name}` lacks {missing} nodes, more than the {most} that are planned for; none is"));
                 continue;
             }
             if let Some(why) = unready(pool) {
-                self.notes
+                self.frame
+                    .notes
                     .push(format!("NodePool `{name}` lacks {missing} nodes, but none is launched: {why}"));
                 continue;
             }
@@ -66,21 +68,21 @@ impl Lowering<'_> {
     }
 
     fn add_missing(&mut self, name: &str, missing: usize, places: &mut Vec<Place>) {
-        let at = self.pool_index[name];
+        let at = self.frame.pool_index[name];
         let candidates = self.template_offerings(at);
         let pool = &self.cluster.pools[name].spec.template.spec;
         let taints = node_digest::taints(pool.taints.as_deref(), "").unwrap_or_default();
         let mut number = 0usize;
         let mut taken: BTreeSet<String> = places.iter().map(|place| place.name.clone()).collect();
         for made in 0..missing {
-            let catalogue = &self.snapshot.catalogues[self.snapshot.pools[at].catalogue.at()];
+            let catalogue = &self.frame.snapshot.catalogues[self.frame.snapshot.pools[at].catalogue.at()];
             let has_unit = |offering: &&usize| {
                 let reservation = catalogue.offerings[**offering].reservation;
-                reservation.is_none_or(|r| self.snapshot.reservations[r.at()].capacity > 0)
+                reservation.is_none_or(|r| self.frame.snapshot.reservations[r.at()].capacity > 0)
             };
             let left: Vec<usize> = candidates.iter().filter(has_unit).copied().collect();
             let Some(chosen) = left.first().copied() else {
-                self.notes.push(format!(
+                self.frame.notes.push(format!(
                     "NodePool `{name}` lacks {} nodes, but no offering that can be had matches its template",
                     missing - made
                 ));
@@ -95,7 +97,7 @@ impl Lowering<'_> {
                 catalogue.types[offering.instance_type.at()].volume_limits.iter().cloned().collect();
             let labels = self.future_labels(at, chosen);
             if let Some(reservation) = drawn {
-                self.snapshot.reservations[reservation.at()].capacity -= 1;
+                self.frame.snapshot.reservations[reservation.at()].capacity -= 1;
             }
             let fresh = loop {
                 number += 1;
@@ -106,7 +108,7 @@ impl Lowering<'_> {
             };
             places.push(Place {
                 name: fresh,
-                labels,
+                labels: labels.into(),
                 taints: taints.clone(),
                 allocatable,
                 accepts_pods: true,
@@ -115,6 +117,8 @@ impl Lowering<'_> {
                 leaving: false,
                 deleting: false,
                 launched: false,
+                counts: None,
+                unknown_type: false,
                 agreed_price: Some(price),
                 bought: Some(bought),
                 type_limits,
@@ -124,17 +128,18 @@ impl Lowering<'_> {
 
     /// Offerings that can be had and match a pool's template, cheapest first.
     fn template_offerings(&mut self, pool: usize) -> Vec<usize> {
-        let row = &self.snapshot.pools[pool];
-        let catalogue = &self.snapshot.catalogues[row.catalogue.at()];
-        let contradicts = |set: ReqId| self.snapshot.vocabulary.set_items(set).any(|(_, rq)| rq.is_empty());
+        let row = &self.frame.snapshot.pools[pool];
+        let catalogue = &self.frame.snapshot.catalogues[row.catalogue.at()];
+        let contradicts =
+            |set: ReqId| self.frame.snapshot.vocabulary.set_items(set).any(|(_, rq)| rq.is_empty());
         if contradicts(row.requirements) {
             return Vec::new();
         }
         let template: BTreeMap<KeyId, &Requirement> =
-            self.snapshot.vocabulary.set_items(row.requirements).collect();
-        let names = &self.snapshot.vocabulary.names;
+            self.frame.snapshot.vocabulary.set_items(row.requirements).collect();
+        let names = &self.frame.snapshot.vocabulary.names;
         let overlaps = |set: ReqId| {
-            self.snapshot.vocabulary.set_items(set).all(|(key, own)| {
+            self.frame.snapshot.vocabulary.set_items(set).all(|(key, own)| {
                 template.get(&key).is_none_or(|wanted| !own.intersect(wanted, names, key).is_empty())
             })
         };
@@ -148,10 +153,10 @@ impl Lowering<'_> {
 
     /// Labels that template, type and offering together list values of.
     fn future_labels(&self, pool: usize, offering: usize) -> Labels {
-        let row = &self.snapshot.pools[pool];
-        let catalogue = &self.snapshot.catalogues[row.catalogue.at()];
+        let row = &self.frame.snapshot.pools[pool];
+        let catalogue = &self.frame.snapshot.catalogues[row.catalogue.at()];
         let offering = &catalogue.offerings[offering];
-        let vocabulary = &self.snapshot.vocabulary;
+        let vocabulary = &self.frame.snapshot.vocabulary;
         let mut all: BTreeMap<KeyId, Requirement> = BTreeMap::new();
         let of_type = catalogue.types[offering.instance_type.at()].requirements;
         for set in [row.requirements, of_type, offering.requirements] {
@@ -181,16 +186,10 @@ impl Lowering<'_> {
     }
 
     /// Which nodes a pool with too many would give up: those not launched, then the empty ones, then those with the fewest pods.
-    fn excess(
-        &self,
-        name: &str,
-        wanted: usize,
-        count: usize,
-        places: &[Place],
-        pods: &[PodRecord],
-    ) -> String {
+    fn excess(&self, name: &str, wanted: usize, count: usize, places: &[Place]) -> String {
         let mut on_node: BTreeMap<&str, usize> = BTreeMap::new();
-        for pod in pods.iter().filter(|pod| pod.node != NONE && pod.standing == Standing::Bound) {
+        let bound = self.cluster.pods.iter().map(|(_, pod)| pod);
+        for pod in bound.filter(|pod| pod.node != NONE && pod.standing == Standing::Bound) {
             *on_node.entry(self.cluster.node_names.text(pod.node)).or_insert(0) += 1;
         }
         let own = places.iter().filter(|place| place.pool.as_deref() == Some(name) && !place.leaving);

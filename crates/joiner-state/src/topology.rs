@@ -3,61 +3,16 @@
 //! A group's pods are described by namespaces and a selector. What depends on the owning pod (its own namespace, values of its
 //! labels named by `matchLabelKeys`) is folded in here, so that equal groups of different pods become one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use joiner_core::model::{GroupIdx, GroupSpec, KeyId, Matcher, MatcherTerm, NodeFilter, ReqId, Requirement};
 
 use crate::bytes::Pairs;
-use crate::cluster::{PodRecord, Standing};
+use crate::cluster::{Cluster, Usage};
 use crate::digest::{Digest, Expression, PodTerm, Spread, Term};
 use crate::lower::Lowering;
 
 impl<'c> Lowering<'c> {
-    /// Collects the label keys that selectors in force name.
-    pub(crate) fn find_selected_keys(&mut self, pods: &[PodRecord]) {
-        let cluster = self.cluster;
-        let (mut pending, mut bound) = (vec![false; cluster.specs.len()], vec![false; cluster.specs.len()]);
-        for pod in pods {
-            match pod.standing {
-                Standing::Pending | Standing::Virtual => pending[pod.spec as usize] = true,
-                Standing::Bound | Standing::BoundDaemon => bound[pod.spec as usize] = true,
-                Standing::Leaving | Standing::LeavingDaemon | Standing::Ignored => {}
-            }
-        }
-        for (at, spec) in cluster.specs.iter().enumerate() {
-            if pending[at] {
-                let preferred = spec.preferred_affinity.iter().chain(&spec.preferred_anti_affinity);
-                let preferred = preferred.filter(|_| cluster.options.respect_preferences);
-                for term in spec.affinity.iter().chain(preferred) {
-                    self.name_keys(
-                        term.selector.as_deref(),
-                        &[&term.match_label_keys, &term.mismatch_label_keys],
-                    );
-                }
-                for spread in &spec.spread {
-                    if spread.hard || cluster.options.respect_preferences {
-                        self.name_keys(spread.selector.as_deref(), &[&spread.match_label_keys]);
-                    }
-                }
-            }
-            if pending[at] || bound[at] {
-                for term in &spec.anti_affinity {
-                    self.name_keys(
-                        term.selector.as_deref(),
-                        &[&term.match_label_keys, &term.mismatch_label_keys],
-                    );
-                }
-            }
-        }
-    }
-
-    fn name_keys(&mut self, selector: Option<&'c [Expression]>, lists: &[&'c [Box<str>]]) {
-        // Without a selector nothing is matched, and keys to fold in have nothing to be folded into.
-        let Some(selector) = selector else { return };
-        self.selected_keys.extend(selector.iter().map(|e| &*e.key));
-        self.selected_keys.extend(lists.iter().flat_map(|list| list.iter()).map(|key| &**key));
-    }
-
     fn selector(
         &mut self,
         selector: Option<&[Expression]>,
@@ -68,8 +23,8 @@ impl<'c> Lowering<'c> {
         let selector = selector?;
         let mut list: Vec<(KeyId, Requirement)> = selector.iter().map(|e| self.expression(e)).collect();
         if !same.is_empty() || !other.is_empty() {
-            let names = &mut self.snapshot.vocabulary.names;
-            for (key, value) in Pairs(self.reduced.get(reduced)) {
+            let names = &mut self.frame.snapshot.vocabulary.names;
+            for (key, value) in Pairs(self.frame.reduced.get(reduced)) {
                 let is = |list: &[Box<str>]| list.iter().any(|listed| &**listed == key);
                 let (is_same, is_other) = (is(same), is(other));
                 if !is_same && !is_other {
@@ -85,7 +40,7 @@ impl<'c> Lowering<'c> {
                 }
             }
         }
-        Some(self.snapshot.vocabulary.set(list))
+        Some(self.frame.snapshot.vocabulary.set(list))
     }
 
     fn namespaces_of(&mut self, term: &PodTerm, own: &str) -> Option<Vec<u32>> {
@@ -93,13 +48,20 @@ impl<'c> Lowering<'c> {
         match &term.namespace_selector {
             Some(selector) if selector.is_empty() => return None,
             Some(selector) => {
-                let matching: Vec<&str> = self
-                    .namespaces
-                    .iter()
-                    .filter(|(_, labels)| selector.iter().all(|e| selects(e, labels)))
-                    .map(|(name, _)| *name)
-                    .collect();
-                ids.extend(matching.into_iter().map(|name| self.namespace(name)));
+                let cluster = self.cluster;
+                let lived_in =
+                    cluster.specs.iter().zip(&cluster.usage).filter(|(_, usage)| usage.counted > 0);
+                let known = cluster.namespaces.keys().map(String::as_str);
+                let all: BTreeSet<&str> = lived_in.map(|(spec, _)| &*spec.namespace).chain(known).collect();
+                for name in all {
+                    let given = cluster.namespaces.get(name).into_iter().flatten();
+                    let mut labels: BTreeMap<&str, &str> =
+                        given.map(|(key, value)| (key.as_str(), value.as_str())).collect();
+                    labels.insert("kubernetes.io/metadata.name", name);
+                    if selector.iter().all(|e| selects(e, &labels)) {
+                        ids.push(self.namespace(name));
+                    }
+                }
             }
             None if ids.is_empty() => ids.push(self.namespace(own)),
             None => {}
@@ -122,12 +84,12 @@ impl<'c> Lowering<'c> {
     }
 
     fn group(&mut self, group: GroupSpec) -> GroupIdx {
-        self.asked.insert(group.key());
-        GroupIdx(self.snapshot.groups.intern(group))
+        self.frame.asked.insert(group.key());
+        GroupIdx(self.frame.snapshot.groups.intern(group))
     }
 
     fn topology_key(&mut self, key: &str) -> KeyId {
-        self.snapshot.vocabulary.names.key(key)
+        self.frame.snapshot.vocabulary.names.key(key)
     }
 
     /// What a pod's own spread constraint counts.
@@ -158,8 +120,9 @@ impl<'c> Lowering<'c> {
         for ask in asks.iter().flatten() {
             self.ask_about(*ask);
         }
-        let tolerations =
-            spread.honor_taints.then(|| self.snapshot.vocabulary.toleration_list(pod.tolerations.clone()));
+        let tolerations = spread
+            .honor_taints
+            .then(|| self.frame.snapshot.vocabulary.toleration_list(pod.tolerations.clone()));
         let term = MatcherTerm { namespaces: Some(vec![self.namespace(&pod.namespace)]), selector };
         let key = self.topology_key(&spread.key);
         self.group(GroupSpec::Spread {
@@ -200,33 +163,69 @@ impl<'c> Lowering<'c> {
         self.group(GroupSpec::AntiAffinity { key, matcher })
     }
 
-    /// The required anti-affinity of bound pods: pod row and group.
-    pub(crate) fn lower_bound_anti_affinity(&mut self, pods: &[PodRecord]) -> Vec<(u32, GroupIdx)> {
+    /// The groups of a bound pod's required anti-affinity.
+    pub(crate) fn bound_anti_affinity(&mut self, spec: u32, labels: u32) -> Vec<GroupIdx> {
         let cluster = self.cluster;
-        let mut known: BTreeMap<(u32, u32), Vec<GroupIdx>> = BTreeMap::new();
-        let mut owners = Vec::new();
-        for (row, pod) in pods.iter().enumerate() {
-            let spec = &cluster.specs[pod.spec as usize];
-            if !matches!(pod.standing, Standing::Bound | Standing::BoundDaemon)
-                || spec.anti_affinity.is_empty()
-            {
-                continue;
-            }
-            let reduced = self.reduce(pod.labels);
-            let groups = match known.get(&(pod.spec, reduced)) {
-                Some(groups) => groups,
-                None => {
-                    let groups = spec
-                        .anti_affinity
-                        .iter()
-                        .map(|term| self.anti_affinity_group(spec, term, reduced))
-                        .collect();
-                    known.entry((pod.spec, reduced)).or_insert(groups)
-                }
-            };
-            owners.extend(groups.iter().map(|group| (row as u32, *group)));
+        let digest = &cluster.specs[spec as usize];
+        if digest.anti_affinity.is_empty() {
+            return Vec::new();
         }
-        owners
+        // By the labels that selectors in force name, as for pods that wait: equal terms are one group.
+        let reduced = self.reduce(labels);
+        let mut groups = Vec::new();
+        for term in &digest.anti_affinity {
+            let group = self.anti_affinity_group(digest, term, reduced);
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        groups
+    }
+}
+
+/// The label keys that selectors in force name: those of pods that wait, and required anti-affinity of pods on nodes.
+pub(crate) fn selected_keys(cluster: &Cluster) -> BTreeSet<Box<str>> {
+    let mut keys = keys_named(cluster, |usage| usage.pending > 0);
+    for (spec, usage) in cluster.specs.iter().zip(&cluster.usage) {
+        if usage.seen > 0 {
+            name_terms(&mut keys, &spec.anti_affinity);
+        }
+    }
+    keys
+}
+
+/// The label keys that selectors of pods name, for specs used in some way.
+pub(crate) fn keys_named(cluster: &Cluster, is_used: impl Fn(&Usage) -> bool) -> BTreeSet<Box<str>> {
+    let respect = cluster.options.respect_preferences;
+    let mut keys = BTreeSet::new();
+    for (spec, _) in cluster.specs.iter().zip(&cluster.usage).filter(|(_, usage)| is_used(usage)) {
+        name_terms(&mut keys, &spec.affinity);
+        name_terms(&mut keys, &spec.anti_affinity);
+        if respect {
+            name_terms(&mut keys, &spec.preferred_affinity);
+            name_terms(&mut keys, &spec.preferred_anti_affinity);
+        }
+        for spread in spec.spread.iter().filter(|spread| spread.hard || respect) {
+            name_keys(&mut keys, spread.selector.as_deref(), &[&spread.match_label_keys]);
+        }
+    }
+    keys
+}
+
+fn name_terms(keys: &mut BTreeSet<Box<str>>, terms: &[PodTerm]) {
+    for term in terms {
+        name_keys(keys, term.selector.as_deref(), &[&term.match_label_keys, &term.mismatch_label_keys]);
+    }
+}
+
+fn name_keys(keys: &mut BTreeSet<Box<str>>, selector: Option<&[Expression]>, lists: &[&[Box<str>]]) {
+    // Without a selector nothing is matched, and keys to fold in have nothing to be folded into.
+    let Some(selector) = selector else { return };
+    let listed = lists.iter().flat_map(|list| list.iter());
+    for key in selector.iter().map(|expression| &expression.key).chain(listed) {
+        if !keys.contains(key) {
+            keys.insert(key.clone());
+        }
     }
 }
 

@@ -33,7 +33,7 @@ const IN_TREE: [(&str, &str); 7] = [
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
 /// What is kept of a PersistentVolumeClaim.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ClaimObject {
     volume: Option<Box<str>>,
     /// Binding to the volume is done, not only asked for.
@@ -45,7 +45,7 @@ pub(crate) struct ClaimObject {
 }
 
 /// What is kept of a PersistentVolume.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct VolumeObject {
     /// OR of terms; `None` = anywhere.
     terms: Option<Vec<Term>>,
@@ -57,7 +57,7 @@ pub(crate) struct VolumeObject {
 }
 
 /// What is kept of a StorageClass.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ClassObject {
     driver: Box<str>,
     immediate: bool,
@@ -83,6 +83,11 @@ impl ClaimObject {
             lost: claim.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Lost")),
             deleting: claim.metadata.deletion_timestamp.is_some(),
         }
+    }
+
+    /// The volume it names.
+    pub(crate) fn volume(&self) -> Option<&str> {
+        self.volume.as_deref()
     }
 }
 
@@ -205,7 +210,7 @@ impl<'c> Lowering<'c> {
             let name = claim_name(claims, claim, pod);
             // A claim that is going away is still attached where it is used.
             if let Some(driver) = self.driver(&name, claim)
-                && self.limited_drivers.contains(driver)
+                && self.frame.limited_drivers.contains(driver)
             {
                 let volume = self.volume_index(&name);
                 let usage = VolumeUse { volume, driver: driver.into() };
@@ -236,12 +241,12 @@ impl<'c> Lowering<'c> {
         }
         if constrained {
             for alternative in alternatives {
-                let set = self.snapshot.vocabulary.set(alternative);
+                let set = self.frame.snapshot.vocabulary.set(alternative);
                 if !reach.alternatives.contains(&set) {
                     reach.alternatives.push(set);
                 }
             }
-            let anywhere = self.snapshot.vocabulary.set([]);
+            let anywhere = self.frame.snapshot.vocabulary.set([]);
             if reach.alternatives == [anywhere] {
                 reach.alternatives.clear();
             }
@@ -261,7 +266,8 @@ impl<'c> Lowering<'c> {
         let (group, kind, name) = class.map_or(("", "", ""), |(group, kind, name)| (group, kind, name));
         let input = self.catalogue_of((group, kind, name)).map(|at| &self.cluster.catalogues[at]);
         let mut least: BTreeMap<Box<str>, u32> = BTreeMap::new();
-        for candidate in input.into_iter().flat_map(|input| &input.types).filter(|t| is_candidate(&t.name)) {
+        let types = input.into_iter().flat_map(|input| input.types.iter());
+        for candidate in types.filter(|of| !of.volume_limits.is_empty() && is_candidate(&of.name)) {
             for (driver, limit) in &candidate.volume_limits {
                 let have = least.entry(driver.as_str().into()).or_insert(*limit);
                 *have = (*have).min(*limit);
@@ -281,7 +287,7 @@ impl<'c> Lowering<'c> {
     }
 
     fn volume_index(&mut self, name: &str) -> VolumeIdx {
-        VolumeIdx(self.volume_ids.intern(name.as_bytes()).0)
+        VolumeIdx(self.frame.volume_ids.intern(name.as_bytes()).0)
     }
 
     /// The volume and class of a claim, as far as they are named.
@@ -370,7 +376,7 @@ impl<'c> Lowering<'c> {
         have: &[Vec<(joiner_core::model::KeyId, Requirement)>],
         own: &[Vec<(joiner_core::model::KeyId, Requirement)>],
     ) -> Vec<Vec<(joiner_core::model::KeyId, Requirement)>> {
-        let names = &self.snapshot.vocabulary.names;
+        let names = &self.frame.snapshot.vocabulary.names;
         let mut fitting = Vec::new();
         let mut all = Vec::new();
         for a in have {
@@ -397,7 +403,7 @@ impl<'c> Lowering<'c> {
     }
 }
 
-fn claim_name(claims: &Claims, claim: &ClaimRef, pod: &str) -> String {
+pub(crate) fn claim_name(claims: &Claims, claim: &ClaimRef, pod: &str) -> String {
     match claim {
         ClaimRef::Named(name) => format!("{}/{name}", claims.namespace),
         ClaimRef::PerPod { prefix, suffix, .. } => format!("{}/{prefix}{pod}{suffix}", claims.namespace),

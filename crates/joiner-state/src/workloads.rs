@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec, Replica
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::cluster::{Cluster, NONE, PodRecord, Standing, namespace_of, namespaced_name, without_spec};
+use crate::pod_table::Intent;
 use crate::problem::{Finding, Problem};
 
 /// Pods to be.
@@ -188,7 +189,7 @@ impl Cluster {
         };
         // Pods that are there, by the workload they belong to: looked up once per owner, not per pod.
         let mut owned = vec![0usize; self.owners.len()];
-        for pod in &self.pods {
+        for (_, pod) in self.pods.iter() {
             if pod.owner != NONE && pod.standing != Standing::Ignored {
                 owned[pod.owner as usize] += 1;
             }
@@ -250,9 +251,12 @@ impl Cluster {
                 name.clear();
                 let _ = write!(name, "{}/{}-{ordinal}", workload.namespace, workload.name);
                 ordinal += 1;
-                if self.pod_names.intern(name.as_bytes()).1 {
+                if self.pods.find(&name).is_none() {
                     left -= 1;
-                    self.pods.push(PodRecord {
+                    let row = self.pods.insert(PodRecord {
+                        name: name.as_str().into(),
+                        uid: "".into(),
+                        intent: Intent::AsSeen,
                         spec: workload.spec,
                         labels: workload.labels,
                         claims: workload.claims,
@@ -261,8 +265,8 @@ impl Cluster {
                         controlled: owner != NONE,
                         standing: Standing::Pending,
                         created: None,
-                        uid: "".into(),
                     });
+                    self.enter(row);
                 }
             }
         }

@@ -29,7 +29,7 @@ fn with_pools(overlays: &[NodeOverlay]) -> Cluster {
     large.offerings[1].reservation = Some(Reservation { id: "r-1".to_owned(), capacity: 2 });
     large.volume_limits.insert("csi.example.com".to_owned(), 7);
     large.offerings[1].available = false;
-    cluster.add_catalogue(None, &[large, instance_type("small", 2, 0.1)], &[]);
+    cluster.add_catalogue(None, [large, instance_type("small", 2, 0.1)], &[]);
     for name in ["a", "b"] {
         cluster.add_nodepool(&pool(name)).expect("a valid pool");
     }
@@ -115,7 +115,7 @@ fn a_key_that_only_the_offering_defines_is_defined() {
     let block = TypeRequirement::one_of("example.com/block", ["b-7"]);
     let own = special.offerings[1].requirements.iter().cloned();
     special.offerings[1].requirements = own.chain([block]).collect();
-    cluster.add_catalogue(None, &[special], &[]);
+    cluster.add_catalogue(None, [special], &[]);
     cluster.add_nodepool(&pool("a")).expect("valid");
     let block = json!([{ "key": "example.com/block", "operator": "In", "values": ["b-7"] }]);
     cluster.add_node_overlay(&overlay("o", json!({ "requirements": block, "price": "0" }))).expect("valid");

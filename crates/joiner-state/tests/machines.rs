@@ -10,7 +10,7 @@ use serde_json::json;
 
 fn with_types(mut cluster: Cluster) -> Cluster {
     let types = [instance_type("large", 8, 0.4), instance_type("small", 2, 0.1)];
-    cluster.add_catalogue(None, &types, &["karpenter.kwok.sh/instance-size".to_owned()]);
+    cluster.add_catalogue(None, types, &["karpenter.kwok.sh/instance-size".to_owned()]);
     cluster
 }
 
@@ -23,7 +23,7 @@ fn offerings_rise_by_price_then_names() {
     empty.capacity.clear();
     let types =
         [instance_type("b", 2, 0.1), odd, instance_type("c", 1, 0.0), instance_type("a", 2, 0.1), empty];
-    cluster.add_catalogue(None, &types, &[]);
+    cluster.add_catalogue(None, types, &[]);
     let lowered = cluster.finish();
     let names = &lowered.snapshot.vocabulary.names;
     let zone = names.known_key(ZONE).expect("the zone key");
@@ -56,7 +56,7 @@ fn the_smallest_reservation_seen_counts() {
     for (class, capacity) in [("one", 5), ("two", 3)] {
         let mut t = instance_type("a", 2, 0.1);
         t.offerings[0].reservation = Some(Reservation { id: "r-1".to_owned(), capacity });
-        cluster.add_catalogue(Some(("g".to_owned(), "k".to_owned(), class.to_owned())), &[t], &[]);
+        cluster.add_catalogue(Some(("g".to_owned(), "k".to_owned(), class.to_owned())), [t], &[]);
     }
     let lowered = cluster.finish();
     assert_eq!(lowered.snapshot.reservations.len(), 1);
@@ -342,8 +342,11 @@ fn bound_pods_take_room_and_are_seen() {
         node.pods.iter().map(|(id, n)| (set(snapshot, snapshot.identities.get(id.0).labels), *n)).collect();
     seen.sort();
     assert_eq!(seen, [(String::new(), 1), ("app In [lonely]".to_owned(), 1)]);
-    assert_eq!(snapshot.bound_anti_affinity.len(), 1);
-    assert_eq!(snapshot.bound_anti_affinity[0].0, class(snapshot, "default/new").anti_affinity[0]);
+    assert_eq!(snapshot.bound_anti_affinity().count(), 1);
+    assert_eq!(
+        snapshot.bound_anti_affinity().next().map(|(group, _)| group),
+        class(snapshot, "default/new").anti_affinity.first().copied()
+    );
     assert_eq!(lowered.notes, ["a pod is bound to node `gone`, which is not known; it is not counted"]);
     let daemons: Vec<(&str, usize)> = snapshot.daemons.iter().map(|d| (&*d.name, d.asks.len())).collect();
     assert_eq!(daemons, [("kube-system/any", 2), ("kube-system/logs", 1)]);

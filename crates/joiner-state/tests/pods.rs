@@ -137,7 +137,7 @@ fn bad_objects_are_problems() {
 
 #[test]
 fn too_many_pods_are_a_problem() {
-    let mut cluster = Cluster::new(Options { respect_preferences: true, max_pods: 2 });
+    let mut cluster = Cluster::new(Options { max_pods: 2, ..Options::default() });
     cluster.add_pod(&pod("a").build()).expect("room");
     let deployment = |replicas: i32| {
         object(
@@ -249,7 +249,7 @@ fn wishes_are_given_up_in_the_fixed_order() {
 
 #[test]
 fn ignored_preferences_are_never_there() {
-    let cluster = Cluster::new(Options { respect_preferences: false, max_pods: 10 });
+    let cluster = Cluster::new(Options { respect_preferences: false, max_pods: 10, ..Options::default() });
     let lowered = lower_with(cluster, &[wishful()]);
     let rungs = &class(&lowered.snapshot, "default/w").rungs;
     assert_eq!(rungs.len(), 1);

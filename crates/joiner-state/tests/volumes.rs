@@ -265,7 +265,7 @@ fn limited_claims_tell_pods_apart() {
     storage_class(&mut cluster, "ebs", "WaitForFirstConsumer", &[]);
     let mut limited = instance_type("a", 2, 0.1);
     limited.volume_limits.insert("ebs.csi.aws.com".to_owned(), 5);
-    cluster.add_catalogue(None, &[limited], &[]);
+    cluster.add_catalogue(None, [limited], &[]);
     cluster.add_statefulset(&object(stateful_set(3))).expect("good");
     let lowered = cluster.finish();
     let mut volumes: Vec<u32> = lowered.snapshot.classes.iter().map(|c| c.volumes[0].volume.0).collect();
@@ -338,7 +338,7 @@ fn machines_on_their_way_have_the_limits_of_their_type() {
         let mut types = [instance_type("small", 2, 0.1), instance_type("large", 4, 0.2)];
         types[0].volume_limits.insert("ebs.csi.aws.com".to_owned(), 2);
         types[1].volume_limits.insert("ebs.csi.aws.com".to_owned(), 5);
-        cluster.add_catalogue(None, &types, &[]);
+        cluster.add_catalogue(None, types, &[]);
         let mut value = claim_json("c", "general");
         for (key, label) in labels.as_object().expect("a map") {
             value["metadata"]["labels"][key] = label.clone();

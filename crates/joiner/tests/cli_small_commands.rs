@@ -85,6 +85,23 @@ fn usage_mistakes_name_what_was_meant() {
 }
 
 #[test]
+fn the_readme_has_a_row_for_every_command() {
+    let readme = std::fs::read_to_string("../../README.md").expect("the README is there");
+    let table = readme.split("## Commands").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let rows = table.expect("a table of commands").lines().filter(|line| line.starts_with("| `joiner "));
+    let mut listed: Vec<&str> = rows
+        .filter_map(|row| row.split('|').nth(1))
+        .flat_map(|cell| cell.split('`').filter_map(|code| code.strip_prefix("joiner ")))
+        .collect();
+    let program = joiner::cli::Cli::command();
+    let mut known: Vec<&str> =
+        program.get_subcommands().filter(|of| !of.is_hide_set()).map(clap::Command::get_name).collect();
+    listed.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(listed, known, "the table of commands in README.md and `joiner --help` differ");
+}
+
+#[test]
 fn completion_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let run = joiner(&format!("completion {shell}"));

@@ -12,7 +12,7 @@ use super::Finding;
 
 /// A crate and those of ours it may use. `joiner-oracle` judges the others and `joiner-testbed`
 /// runs a real control plane beside them: only tests and chores use the two.
-const MAP: [(&str, &[&str]); 18] = [
+const MAP: [(&str, &[&str]); 19] = [
     ("joiner-api", &[]),
     ("joiner-core", &[]),
     ("joiner-oracle", &[]),
@@ -21,7 +21,7 @@ const MAP: [(&str, &[&str]); 18] = [
     ("joiner-manifest", &["joiner-api", "joiner-core"]),
     ("joiner-record", &["joiner-state", "joiner-api", "joiner-core"]),
     ("joiner-provider", &["joiner-api", "joiner-core"]),
-    ("joiner-provider-kwok", &["joiner-provider", "joiner-api"]),
+    ("joiner-provider-kwok", &["joiner-provider-aws", "joiner-provider", "joiner-api"]),
     ("joiner-provider-capi", &["joiner-provider", "joiner-api"]),
     ("joiner-provider-aws", &["joiner-provider", "joiner-api"]),
     ("joiner-provider-nodegroup", &["joiner-provider", "joiner-api"]),
@@ -29,7 +29,8 @@ const MAP: [(&str, &[&str]); 18] = [
         "joiner-controllers",
         &["joiner-state", "joiner-record", "joiner-provider", "joiner-core", "joiner-api"],
     ),
-    ("joiner-apiserver", &["joiner-api"]),
+    ("joiner-cel", &[]),
+    ("joiner-apiserver", &["joiner-cel", "joiner-api"]),
     ("joiner-sim", &["*"]),
     ("joiner-web", &["joiner-state", "joiner-record", "joiner-core"]),
     ("joiner", &["*"]),

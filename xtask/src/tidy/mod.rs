@@ -3,10 +3,12 @@
 //! * `pure`: the deciding crates stay free of clocks, environment, files, network, threads, async, logging and hash maps
 //!   of the standard library.
 //! * `arrows`: crates depend on each other only along the map of ARCHITECTURE.md.
+//! * `counts`: numbers in the documents that can be counted, and the table of crates.
 //! * `sources`: unfinished code, skipped tests, module names, the essay on top of each library.
 //! * `texts`: blanks at line ends, paths of one machine, private registries, leftover snapshots, licences.
 
 mod arrows;
+mod counts;
 mod pure;
 mod sources;
 mod texts;
@@ -54,6 +56,7 @@ pub fn run(root: &Path) -> Result<()> {
         findings.extend(check_file(file, &text));
     }
     findings.extend(arrows::check(root)?);
+    findings.extend(counts::check(root, &files));
     findings.sort();
     for finding in &findings {
         println!("{finding}");

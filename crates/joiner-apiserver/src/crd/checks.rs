@@ -4,7 +4,6 @@ use regex::Regex;
 use serde_json::{Number, Value};
 
 use super::Cause;
-use super::formats;
 use super::schema::Node;
 use super::validate::validate;
 
@@ -119,7 +118,7 @@ impl Checks {
             let detail = format!("{path} in body should match '{}'", pattern.as_str());
             causes.push(Cause::invalid(path, &value, &detail));
         }
-        if !formats::matches(&self.format, text) {
+        if !joiner_cel::has_format(&self.format, text) {
             let detail = format!("{path} in body must be of type {}: {text:?}", self.format);
             causes.push(Cause::type_invalid(path, &value, &detail));
         }

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use joiner_cel::with_room;
 use parking_lot::Mutex;
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::stack::with_room;
 use super::{Cause, Structural};
 
 /// Definitions read last, by the hash of what they say. One is read when it is checked and again when it is put to use, by every

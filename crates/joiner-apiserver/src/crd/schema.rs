@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use joiner_cel::Rules;
+pub(super) use joiner_cel::join;
 use serde_json::Value;
 
 use super::Cause;
 use super::checks::Checks;
-use super::rules::Rules;
-use super::{embedded, own_defaults, rule_check};
+use super::{embedded, own_defaults};
 use crate::schema::{ListType, Schemas, TypeRef};
 
 /// The schema of one version of a custom resource.
@@ -65,7 +66,7 @@ impl Structural {
             ));
         }
         if causes.is_empty() && root.has_rules() {
-            rule_check::check(schema, path, &mut causes);
+            joiner_cel::check(schema, path, &mut causes);
         }
         if causes.is_empty() && own_defaults::any(&root) {
             own_defaults::check(&root, path, &mut causes);
@@ -261,9 +262,4 @@ impl Node {
         }
         Some(Value::Object(key))
     }
-}
-
-/// Joins a path and a field name.
-pub(super) fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }

@@ -3,8 +3,27 @@
 use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+
+/// Brackets within brackets that are read. Whoever walks through a value may do so on the stack of a thread that answers requests.
+///
+/// Kubernetes reads 10,000 of them; what clients of all languages read, and what becomes readable again when the record of its owners is
+/// added, is less.
+pub(crate) const MOST_NESTED: usize = 120;
+
+/// How deeply brackets stand within each other in a value.
+pub(crate) fn nesting(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(nesting).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(nesting).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn deeper<E: Error>(depth: usize) -> Result<usize, E> {
+    if depth == MOST_NESTED { Err(E::custom("exceeded max depth")) } else { Ok(depth + 1) }
+}
 
 /// A JSON document that remembers order and repetitions.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,9 +47,12 @@ impl Document {
     ///
     /// # Errors
     ///
-    /// If the text is no JSON.
+    /// If the text is no JSON, or nests too deeply.
     pub fn parse(text: &str) -> Result<Document, serde_json::Error> {
-        serde_json::from_str(text)
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let document = DocumentReader { depth: 0 }.deserialize(&mut deserializer)?;
+        deserializer.end()?;
+        Ok(document)
     }
 
     /// The value: of repeated members the last counts.
@@ -149,17 +171,20 @@ impl Tree for Value {
 ///
 /// # Errors
 ///
-/// If the text is no JSON.
+/// If the text is no JSON, or nests too deeply.
 pub fn parse_value(text: &str) -> Result<(Value, bool), serde_json::Error> {
     let repeats = Cell::new(false);
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = ValueReader(&repeats).deserialize(&mut deserializer)?;
+    let value = ValueReader { repeats: &repeats, depth: 0 }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok((value, repeats.get()))
 }
 
 #[derive(Clone, Copy)]
-struct ValueReader<'a>(&'a Cell<bool>);
+struct ValueReader<'a> {
+    repeats: &'a Cell<bool>,
+    depth: usize,
+}
 
 impl<'de> DeserializeSeed<'de> for ValueReader<'_> {
     type Value = Value;
@@ -205,34 +230,41 @@ impl<'de> Visitor<'de> for ValueReader<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let inner = Self { depth: deeper(self.depth)?, ..self };
         let mut items = Vec::new();
-        while let Some(item) = access.next_element_seed(self)? {
+        while let Some(item) = access.next_element_seed(inner)? {
             items.push(item);
         }
         Ok(Value::Array(items))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let inner = Self { depth: deeper(self.depth)?, ..self };
         let mut map = Map::new();
         while let Some(name) = access.next_key::<String>()? {
-            let value = access.next_value_seed(self)?;
+            let value = access.next_value_seed(inner)?;
             if map.insert(name, value).is_some() {
-                self.0.set(true);
+                self.repeats.set(true);
             }
         }
         Ok(Value::Object(map))
     }
 }
 
-impl<'de> Deserialize<'de> for Document {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
+#[derive(Clone, Copy)]
+struct DocumentReader {
+    depth: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for DocumentReader {
+    type Value = Document;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Document, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-struct Reader;
-
-impl<'de> Visitor<'de> for Reader {
+impl<'de> Visitor<'de> for DocumentReader {
     type Value = Document;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -268,17 +300,19 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Document, A::Error> {
+        let inner = Self { depth: deeper(self.depth)? };
         let mut items = Vec::new();
-        while let Some(item) = access.next_element()? {
+        while let Some(item) = access.next_element_seed(inner)? {
             items.push(item);
         }
         Ok(Document::Array(items))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Document, A::Error> {
+        let inner = Self { depth: deeper(self.depth)? };
         let mut entries = Vec::new();
-        while let Some(entry) = access.next_entry()? {
-            entries.push(entry);
+        while let Some(name) = access.next_key()? {
+            entries.push((name, access.next_value_seed(inner)?));
         }
         Ok(Document::Object(entries))
     }

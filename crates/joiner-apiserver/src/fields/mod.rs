@@ -18,6 +18,7 @@ use serde_json::Value;
 
 pub use document::{Document, parse_value};
 use document::{Leaf, Tree};
+pub(crate) use document::{MOST_NESTED, nesting};
 pub use normalize::normalize;
 pub(crate) use normalize::zero as zero_value;
 pub use quantity::canonical_quantity;

@@ -2,6 +2,8 @@
 //!
 //! The canonical form keeps the family of the suffix (decimal, binary, exponent), has no fraction, and uses the largest suffix that
 //! leaves a whole number. Digits beyond nano are rounded up.
+//!
+//! Apart from `joiner_api::quantity`, which brings the types of Kubernetes: this server keeps objects as their JSON text and needs none of them.
 
 const PATTERN: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";

@@ -1,17 +1,23 @@
 //! JSON patch (RFC 6902).
 
+use json_patch::PatchOperation;
 use serde_json::Value;
 
 use super::PatchError;
+use crate::fields::{MOST_NESTED, nesting};
 
 /// Patches with more operations are refused.
 const MAX_OPERATIONS: usize = 10_000;
+
+/// So many bytes may be copied, as many as a request may have: copies of copies double what is there.
+const MOST_COPIED: usize = 3 * 1024 * 1024;
 
 /// Applies a JSON patch.
 ///
 /// # Errors
 ///
-/// 400 if `patch` is no list of operations, 413 if it is too long, 422 if an operation fails.
+/// 400 if `patch` is no list of operations or its result nests too deeply, 413 if it is too long, 422 if an operation fails or too much
+/// is copied.
 pub fn json(doc: &Value, patch: &Value) -> Result<Value, PatchError> {
     let Some(operations) = patch.as_array() else {
         return Err(PatchError::undecodable(patch, "[]handlers.jsonPatchOp"));
@@ -29,8 +35,38 @@ pub fn json(doc: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations: json_patch::Patch =
         serde_json::from_value(patch.clone()).map_err(|_| PatchError::unprocessable())?;
     let mut result = doc.clone();
-    json_patch::patch(&mut result, &operations).map_err(|_| PatchError::unprocessable())?;
+    let mut copied = 0;
+    for operation in operations.iter() {
+        check_growth(&result, operation, &mut copied)?;
+        json_patch::patch_unsafe(&mut result, std::slice::from_ref(operation))
+            .map_err(|_| PatchError::unprocessable())?;
+    }
     Ok(result)
+}
+
+/// A small patch must not make a value that is too large to hold, or too deep to walk through.
+fn check_growth(document: &Value, operation: &PatchOperation, copied: &mut usize) -> Result<(), PatchError> {
+    let added = match operation {
+        PatchOperation::Add(add) => Some(&add.value),
+        PatchOperation::Replace(replace) => Some(&replace.value),
+        PatchOperation::Move(from) => document.pointer(from.from.as_str()),
+        PatchOperation::Copy(from) => {
+            let source = document.pointer(from.from.as_str());
+            *copied += source.map_or(0, |source| source.to_string().len());
+            if *copied > MOST_COPIED {
+                return Err(PatchError::unprocessable());
+            }
+            source
+        }
+        PatchOperation::Remove(_) | PatchOperation::Test(_) => None,
+    };
+    let Some(added) = added else { return Ok(()) };
+    if operation.path().count() + nesting(added) > MOST_NESTED {
+        let message =
+            format!("the patch nests values more than {MOST_NESTED} levels deep: put them elsewhere");
+        return Err(PatchError::bad_request(message));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -67,5 +103,35 @@ mod tests {
         assert_eq!((error.status, error.message.as_str()), (400, expected));
         let many = Value::Array(vec![value!({"op": "remove", "path": "/x"}); MAX_OPERATIONS + 1]);
         assert_eq!(json(&doc, &many).unwrap_err().status, 413);
+    }
+
+    #[test]
+    fn copies_of_copies_end_soon() {
+        let doc = value!({"data": {"a": "x".repeat(1024)}});
+        let double = value!({"op": "copy", "from": "/data", "path": "/data/more"});
+        let times = |count| Value::Array(vec![double.clone(); count]);
+        assert!(json(&doc, &times(8)).is_ok());
+        assert_eq!(json(&doc, &times(9999)).unwrap_err().status, 422);
+        let many = value!({"op": "copy", "from": "/data/a", "path": "/data/b"});
+        assert!(json(&doc, &Value::Array(vec![many.clone(); 3000])).is_ok());
+        assert_eq!(json(&doc, &Value::Array(vec![many; 3100])).unwrap_err().status, 422);
+    }
+
+    #[test]
+    fn operations_do_not_pile_values_into_each_other() {
+        let doc = value!({"data": {}, "other": {"a": [[[]]]}});
+        let path = |depth: usize| format!("/data{}", "/a".repeat(depth));
+        let pile = |depth: usize| {
+            (1..=depth)
+                .map(|depth| value!({"op": "add", "path": path(depth), "value": {}}))
+                .collect::<Vec<_>>()
+        };
+        assert!(json(&doc, &Value::Array(pile(MOST_NESTED - 2))).is_ok());
+        assert_eq!(json(&doc, &Value::Array(pile(5000))).unwrap_err().status, 400);
+        for operation in ["move", "copy"] {
+            let mut patch = pile(MOST_NESTED - 4);
+            patch.push(value!({"op": operation, "from": "/other", "path": path(MOST_NESTED - 3)}));
+            assert_eq!(json(&doc, &Value::Array(patch)).unwrap_err().status, 400, "{operation}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::options::FieldValidation;
 use super::status::Failure;
 use super::{Call, go_json, typed};
-use crate::fields::{Document, FieldProblem, parse_value};
+use crate::fields::{Document, FieldProblem, MOST_NESTED, nesting, parse_value};
 use crate::protobuf;
 use crate::resources::Resource;
 
@@ -26,6 +26,9 @@ pub(crate) fn document(call: &Call<'_>, expected: &str) -> Result<Document, Fail
         Some("application/yaml") => yaml_document(&text),
         Some(protobuf::MEDIA_TYPE) => {
             let object = protobuf::decode(&call.incoming.body).map_err(Failure::bad_request)?;
+            if nesting(&object) > MOST_NESTED {
+                return Err(Failure::bad_request("the body of the request exceeded max depth"));
+            }
             Ok(Document::from(&object))
         }
         Some(_) => {
@@ -83,9 +86,6 @@ fn cleaned(resource: &Resource, object: Value) -> Value {
     let mut object = typed::clean(resource, object);
     object["apiVersion"] = resource.api_version().into();
     object["kind"] = resource.kind.clone().into();
-    if resource.is("events.k8s.io", "events") {
-        object = super::events::to_involved(object);
-    }
     object
 }
 

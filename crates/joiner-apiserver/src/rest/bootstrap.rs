@@ -77,7 +77,7 @@ pub(crate) fn ensure_directly(
     let Some(old) = old else { return create_directly(core, group, plural, namespace, object) };
     typed::check_value(resource, &object)?;
     let object = typed::clean(resource, object);
-    let mut session = core.store.open();
+    let mut session = core.open_to_change()?;
     let options = options();
     let context = UpdateContext { options: &options, subresource: "", tracked: true };
     let stored = update_object(core, &mut session, resource, &old, object, &context)?;

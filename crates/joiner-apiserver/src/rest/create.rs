@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::metadata::{meta_mut, meta_text, set_meta};
 use super::options::WriteOptions;
 use super::status::{Cause, Failure};
-use super::{Answer, Call, Core, body, definitions, render, typed};
+use super::{Answer, Call, Core, body, definitions, events, render, typed};
 use crate::admission::Around;
 use crate::admission::services::{self, Given};
 use crate::resources::Resource;
@@ -35,7 +35,7 @@ pub(crate) fn create_new(
 ) -> Result<Stored, Failure> {
     if resource.is("", "services") {
         // What one is given nobody else may be given before it is written.
-        let mut session = core.store.open();
+        let mut session = core.open_to_change()?;
         let stored = create_object(core, &mut session, resource, namespace, object, options, true)?;
         core.settle(&mut session);
         return Ok(stored);
@@ -46,8 +46,8 @@ pub(crate) fn create_new(
     new.track(options);
     let around = Around::look(&core.store.open(), resource, &new.object);
     new.admit(&around)?;
-    let new = new.finish()?;
-    let mut session = core.store.open();
+    let new = new.finish(&around)?;
+    let mut session = core.open_to_change()?;
     // The namespace may have begun to end meanwhile.
     admission::namespace_of_new(&session, resource, namespace, new.draft.value())?;
     let stored = new.put(core, &mut session, options)?;
@@ -72,11 +72,12 @@ pub(crate) fn create_object(
     if tracked {
         new.track(options);
     }
-    new.admit(&Around::look(session, resource, &new.object))?;
+    let around = Around::look(session, resource, &new.object);
+    new.admit(&around)?;
     if resource.is("", "services") {
         new.given = Some(services::on_create(core, session, resource, &new.object)?);
     }
-    new.finish()?.put(core, session, options)
+    new.finish(&around)?.put(core, session, options)
 }
 
 /// An object on its way into the store.
@@ -149,16 +150,20 @@ impl<'a> New<'a> {
     }
 
     /// It is checked and written.
-    fn finish(self) -> Result<Finished<'a>, Failure> {
+    fn finish(self, around: &Around) -> Result<Finished<'a>, Failure> {
         let Self { resource, namespace, mut object, record, given, .. } = self;
         if let Some(given) = given {
             given.put_into(&mut object);
         }
+        if events::is_other_face(resource) {
+            object = events::to_kept(object);
+        }
         let name = meta_text(&object, "name").to_owned();
         let causes = validation::on_create(resource, &object);
         if !causes.is_empty() {
-            return Err(Failure::invalid(&resource.group, &resource.kind, &name, &causes));
+            return Err(Failure::invalid(events::judged_group(resource), &resource.kind, &name, &causes));
         }
+        admission::check_new(around, resource, &object)?;
         let draft = Draft::with_record(&resource.stored_as, object, record);
         Ok(Finished { resource, namespace, name, draft })
     }
@@ -175,6 +180,7 @@ struct Finished<'a> {
 impl Finished<'_> {
     fn put(self, core: &Core, session: &mut Session<'_>, options: &WriteOptions) -> Result<Stored, Failure> {
         let Self { resource, namespace, name, draft } = self;
+        admission::quotas::check(session, resource, namespace, draft.value())?;
         if session.get(&resource.stored_as, namespace, &name).is_some() {
             return Err(Failure::already_exists(resource, &name));
         }

@@ -156,7 +156,7 @@ fn goes_at_once(resource: &Resource, object: &Stored, options: &DeleteOptions) -
 
 /// Deletes one object.
 pub(crate) fn delete_target(target: &Target<'_>, options: &DeleteOptions) -> Result<Outcome, Failure> {
-    let mut session = target.core.store.open();
+    let mut session = target.core.open_to_change()?;
     let object = target.stored(&session)?;
     let outcome = if goes_at_once(target.resource, &object, options) {
         if !options.dry_run {
@@ -175,7 +175,7 @@ pub(crate) fn delete_target(target: &Target<'_>, options: &DeleteOptions) -> Res
 pub(crate) fn delete_collection(call: &Call<'_>) -> Result<Answer, Failure> {
     let options = DeleteOptions::read(call)?;
     let choice = Choice::read(call)?;
-    let mut session = call.core.store.open();
+    let mut session = call.core.open_to_change()?;
     let namespace = call.resource.namespaced.then_some(call.namespace.as_str());
     let found = session.list(&call.resource.stored_as, namespace, None);
     let mut items = Vec::new();

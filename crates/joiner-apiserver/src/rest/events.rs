@@ -2,6 +2,11 @@
 
 use serde_json::{Map, Value};
 
+use super::typed;
+use crate::fields::normalize;
+use crate::resources::Resource;
+use crate::schema::Schemas;
+
 const RENAMED: [(&str, &str); 6] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -11,8 +16,37 @@ const RENAMED: [(&str, &str); 6] = [
     ("count", "deprecatedCount"),
 ];
 
+/// Whether a resource shows events in another form than they are kept in.
+pub(crate) fn is_other_face(resource: &Resource) -> bool {
+    resource.is("events.k8s.io", "events")
+}
+
+/// The group of the form in which an object is judged.
+pub(crate) fn judged_group(resource: &Resource) -> &str {
+    if is_other_face(resource) { "" } else { &resource.group }
+}
+
+/// An event of the other form as it is kept.
+pub(crate) fn to_kept(event: Value) -> Value {
+    let mut event = to_involved(event);
+    event["apiVersion"] = "v1".into();
+    if let Some(ty) = Schemas::builtin().kind("", "v1", "Event") {
+        normalize(ty, &mut event);
+    }
+    event
+}
+
+/// A kept event in the form of a resource that shows the other one.
+pub(crate) fn to_shown(resource: &Resource, event: Value) -> Value {
+    let mut event = to_regarding(event);
+    if let Some(ty) = typed::type_of(resource) {
+        normalize(ty, &mut event);
+    }
+    event
+}
+
 /// The names of the core form become those of the other.
-pub(crate) fn to_regarding(event: Value) -> Value {
+fn to_regarding(event: Value) -> Value {
     rename(event, |name| {
         if name == "reportingComponent" {
             return "reportingController";
@@ -22,7 +56,7 @@ pub(crate) fn to_regarding(event: Value) -> Value {
 }
 
 /// The names of the other form become those of the core.
-pub(crate) fn to_involved(event: Value) -> Value {
+fn to_involved(event: Value) -> Value {
     rename(event, |name| {
         if name == "reportingController" {
             return "reportingComponent";

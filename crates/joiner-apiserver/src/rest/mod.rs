@@ -118,6 +118,14 @@ impl Core {
         self.with_resources(|all| all.iter().any(|resources| resources.of(group, version).is_some()))
     }
 
+    /// Opens the store for a change.
+    ///
+    /// # Errors
+    /// The disk on which it is kept takes nothing.
+    pub(crate) fn open_to_change(&self) -> Result<Session<'_>, Failure> {
+        self.store.open_to_change().map_err(|reason| Failure::not_saved(&reason))
+    }
+
     /// Work that other controllers of a cluster would do, where it belongs to the store: see [`crate::gc`].
     pub(crate) fn settle(&self, session: &mut Session<'_>) {
         if self.collect_garbage {

@@ -7,7 +7,7 @@ use super::metadata::{map_of, meta_text, set_meta};
 use super::options::{FieldValidation, WriteOptions};
 use super::status::{Cause, Failure};
 use super::update::check_place;
-use super::{Answer, Call, Target, UpdateContext, create, go_json, render, typed, update_object};
+use super::{Answer, Call, Target, UpdateContext, create, events, go_json, render, typed, update_object};
 use crate::patch::{self, PatchError};
 use crate::protobuf;
 use crate::resources::Resource;
@@ -59,7 +59,8 @@ impl From<PatchError> for Failure {
 /// The patch as a value.
 pub(crate) fn patch_value(call: &Call<'_>) -> Result<Value, Failure> {
     let text = String::from_utf8_lossy(&call.incoming.body);
-    serde_json::from_str(&text)
+    crate::fields::parse_value(&text)
+        .map(|(patch, _)| patch)
         .map_err(|_| Failure::bad_request(format!("error decoding patch: {}", go_json::complaint(&text))))
 }
 
@@ -131,7 +132,7 @@ pub(crate) fn patch_object(
         return apply(target, &patch, options);
     }
     let Target { core, resource, subresource, .. } = *target;
-    let mut session = core.store.open();
+    let mut session = core.open_to_change()?;
     let old = target.stored(&session)?;
     let shown = render::to_patch(resource, &old);
     let mut new = patched(language, resource, shown, &patch)?;
@@ -143,11 +144,13 @@ pub(crate) fn patch_object(
     }
     let warnings = typed::judge(resource, problems, options.validation)?;
     new = typed::clean(resource, new);
-    if resource.is("events.k8s.io", "events") {
-        new = super::events::to_involved(new);
-    }
-    for field in ["apiVersion", "kind"] {
-        new[field] = old[field].clone();
+    if events::is_other_face(resource) {
+        new["apiVersion"] = resource.api_version().into();
+        new["kind"] = resource.kind.clone().into();
+    } else {
+        for field in ["apiVersion", "kind"] {
+            new[field] = old[field].clone();
+        }
     }
     check_place(target, &mut new)?;
     check_uid(resource, &old, &new)?;
@@ -240,7 +243,7 @@ fn apply(
     options: &WriteOptions,
 ) -> Result<(u16, Stored, Vec<String>), Failure> {
     let Target { core, resource, namespace, name, subresource } = *target;
-    let mut session = core.store.open();
+    let mut session = core.open_to_change()?;
     let old = session.get(&resource.stored_as, namespace, name);
     if old.is_none() && !subresource.is_empty() {
         return Err(Failure::not_found(resource, name));
@@ -252,7 +255,10 @@ fn apply(
     {
         return Err(Failure::modified(resource, name));
     }
-    let mut applied = typed::applied(resource, old.as_deref(), config, options, subresource, &core.now())?;
+    let other_face = old.as_ref().filter(|_| events::is_other_face(resource));
+    let other_face = other_face.map(|old| render::in_version(resource, old));
+    let live = other_face.as_ref().or(old.as_deref());
+    let mut applied = typed::applied(resource, live, config, options, subresource, &core.now())?;
     if old.is_none() {
         check_identity_of_new(target, &mut applied)?;
     }

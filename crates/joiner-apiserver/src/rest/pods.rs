@@ -49,7 +49,7 @@ pub(crate) fn bind_pod(target: &Target<'_>, binding: &Value, options: &WriteOpti
             "target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""
         )));
     }
-    let mut session = core.store.open();
+    let mut session = core.open_to_change()?;
     let mut pod = target.stored(&session)?.into_value();
     let refuse = |detail: String| {
         let message = format!("Operation cannot be fulfilled on pods/binding {name:?}: {detail}");
@@ -131,7 +131,7 @@ pub(crate) fn evict(call: &Call<'_>) -> Result<Answer, Failure> {
 
 /// Deletes a pod if its disruption budget allows.
 pub(crate) fn evict_pod(target: &Target<'_>, options: &DeleteOptions) -> Result<(), Failure> {
-    let mut session = target.core.store.open();
+    let mut session = target.core.open_to_change()?;
     let pod = target.stored(&session)?;
     let phase = text_at(&pod, "status.phase");
     let ends_anyway = matches!(phase, "Succeeded" | "Failed" | "Pending") || is_deleting(&pod);

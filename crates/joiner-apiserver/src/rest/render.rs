@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Call, Form, Payload, WrittenList};
+use super::{Answer, Call, Form, Payload, WrittenList, events};
 use crate::json_text::write_text;
 use crate::resources::Resource;
 use crate::store::{Object, Stored};
@@ -36,7 +36,7 @@ fn beginning(resource: &Resource) -> Vec<u8> {
 
 /// Whether the fields of an object, kind and version apart, are shown as they are kept.
 pub(crate) fn is_plain(resource: &Resource, object: &Stored) -> bool {
-    if resource.is("events.k8s.io", "events") {
+    if events::is_other_face(resource) {
         return false;
     }
     let Some(custom) = &resource.custom else { return true };
@@ -99,8 +99,8 @@ fn shaped(call: &Call<'_>, object: &Value) -> Value {
 /// The object in the version of the path, where it is kept in another.
 pub(crate) fn in_version(resource: &Resource, object: &Value) -> Value {
     let mut object = object.clone();
-    if resource.is("events.k8s.io", "events") {
-        object = super::events::to_regarding(object);
+    if events::is_other_face(resource) {
+        object = events::to_shown(resource, object);
     }
     if resource.custom.is_some() {
         // A definition may have got new defaults since the object was written.
@@ -233,8 +233,8 @@ fn untyped(resource: &Resource, mut item: Value) -> Value {
     if resource.custom.is_some() {
         return in_version(resource, &item);
     }
-    if resource.is("events.k8s.io", "events") {
-        item = super::events::to_regarding(item);
+    if events::is_other_face(resource) {
+        item = events::to_shown(resource, item);
     }
     if let Some(fields) = item.as_object_mut() {
         fields.remove("kind");

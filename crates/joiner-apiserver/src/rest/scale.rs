@@ -7,6 +7,7 @@ use super::options::WriteOptions;
 use super::patching::{Language, language, patch_value, patched};
 use super::status::{Cause, Failure};
 use super::{Answer, Call, Payload, UpdateContext, body, typed, update_object};
+use crate::fields::MOST_NESTED;
 use crate::resources::Resource;
 use crate::schema::Schemas;
 use crate::selector::format_selector;
@@ -14,11 +15,18 @@ use crate::store::Session;
 
 /// `GET`, `PUT` and `PATCH` of a scale.
 pub(crate) fn answer(call: &Call<'_>, verb: &str) -> Result<Answer, Failure> {
-    let mut session = call.core.store.open();
+    let mut session = if verb == "get" { call.core.store.open() } else { call.core.open_to_change()? };
     let old = call.stored(&session)?;
     let resource = &call.resource;
     let scale = scale_of(resource, &old);
     let replicas_path = paths(resource).0;
+    if verb != "get" && replicas_path.split('.').count() >= MOST_NESTED {
+        let message = format!(
+            "specReplicasPath of {} names more than {MOST_NESTED} fields: shorten it",
+            resource.qualified()
+        );
+        return Err(Failure::bad_request(message));
+    }
     if verb == "get" {
         if at(&old, &replicas_path).is_none() && resource.custom.is_some() {
             let problem = format!("the spec replicas field \".{replicas_path}\" does not exist");

@@ -169,6 +169,11 @@ impl Failure {
         Self::new(500, "", message)
     }
 
+    /// The disk does not take a change.
+    pub(crate) fn not_saved(reason: &str) -> Self {
+        Self::new(500, "InternalError", format!("Internal error occurred: {reason}"))
+    }
+
     /// There is no such object.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
         Self::new(404, "NotFound", format!("{} {name:?} not found", resource.qualified()))

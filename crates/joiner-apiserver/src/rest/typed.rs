@@ -101,9 +101,8 @@ pub(crate) fn default(resource: &Resource, object: &mut Value) {
         schema.default(object);
         return;
     }
-    let group = kept_group(resource);
-    defaults::apply(group, &resource.version, &resource.kind, object);
-    if let Some(ty) = Schemas::builtin().kind(group, &resource.version, &resource.kind) {
+    defaults::apply(&resource.group, &resource.version, &resource.kind, object);
+    if let Some(ty) = type_of(resource) {
         fields::normalize(ty, object);
     }
 }
@@ -112,15 +111,10 @@ pub(crate) fn default(resource: &Resource, object: &mut Value) {
 /// comes later, so that these, of which there are most, need not be gone through again.
 pub(crate) fn default_new(resource: &Resource, object: &mut Value) {
     if resource.is("", "pods") {
-        defaults::apply(kept_group(resource), &resource.version, &resource.kind, object);
+        defaults::apply(&resource.group, &resource.version, &resource.kind, object);
     } else {
         default(resource, object);
     }
-}
-
-/// Events are kept in the form of the core group, whatever the path.
-fn kept_group(resource: &Resource) -> &str {
-    if resource.is("events.k8s.io", "events") { "" } else { resource.group.as_str() }
 }
 
 /// Writes down who owns the fields that differ.

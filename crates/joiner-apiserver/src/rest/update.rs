@@ -10,7 +10,7 @@ use super::metadata::{
 };
 use super::options::WriteOptions;
 use super::status::{Cause, Failure};
-use super::{Answer, Call, Core, Target, body, create, definitions, render, typed};
+use super::{Answer, Call, Core, Target, body, create, definitions, events, render, typed};
 use crate::resources::Resource;
 use crate::store::{Session, Stored};
 use crate::{admission, validation};
@@ -36,7 +36,7 @@ pub(crate) fn replace(
         return Err(Failure::bad_request("name must be provided"));
     }
     check_place(target, &mut object)?;
-    let mut session = core.store.open();
+    let mut session = core.open_to_change()?;
     let old = session.get(&resource.stored_as, namespace, name);
     let (code, stored) = match old {
         None if resource.created_by_update() && subresource.is_empty() => {
@@ -100,6 +100,10 @@ pub(crate) fn update_object(
 ) -> Result<Stored, Failure> {
     let name = meta_text(old, "name").to_owned();
     let namespace = meta_text(old, "namespace").to_owned();
+    // What is written is compared in the form in which it came, and judged and kept in the other.
+    let kept = old;
+    let other_face = events::is_other_face(resource).then(|| render::in_version(resource, kept));
+    let old = other_face.as_ref().unwrap_or(kept);
     check_identity(resource, &name, old, &new)?;
     let fields = [
         "uid",
@@ -128,11 +132,14 @@ pub(crate) fn update_object(
     if context.tracked {
         typed::track(resource, Some(old), &mut new, context.options, context.subresource, &core.now());
     }
-    let causes = validation::on_update(resource, old, &new, context.subresource);
-    if !causes.is_empty() {
-        return Err(Failure::invalid(&resource.group, &resource.kind, &name, &causes));
+    if other_face.is_some() {
+        new = events::to_kept(new);
     }
-    if new == *old {
+    let causes = validation::on_update(resource, kept, &new, context.subresource);
+    if !causes.is_empty() {
+        return Err(Failure::invalid(events::judged_group(resource), &resource.kind, &name, &causes));
+    }
+    if new == *kept {
         return Ok(Stored::shown(&resource.stored_as, new));
     }
     if context.options.dry_run {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::status::Failure;
 use super::{Core, Incoming};
+use crate::tokens::bearer;
 
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
@@ -65,7 +66,8 @@ pub(crate) fn of(core: &Core, incoming: &Incoming) -> Result<User, Failure> {
     if let Some(user) = pretended(incoming)? {
         return Ok(user);
     }
-    let token = incoming.authorization.as_deref().and_then(|given| given.strip_prefix("Bearer "));
+    let token = incoming.authorization.as_deref().and_then(|given| bearer(given.as_bytes()));
+    let token = token.and_then(|token| std::str::from_utf8(token).ok());
     let holder = token.and_then(|token| core.tokens.holder(core, token));
     Ok(holder.unwrap_or_else(User::administrator))
 }

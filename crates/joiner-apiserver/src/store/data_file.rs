@@ -96,11 +96,28 @@ pub(super) struct LoggedChange {
     pub object: Value,
 }
 
+/// The way to a file. Tests take one that fails when they say so.
+pub(crate) trait Disk: std::fmt::Debug + Send {
+    /// Opens the database in a file that is there.
+    fn open(&self, path: &Path) -> Result<Database, DatabaseError>;
+}
+
+/// The way that the system offers.
+#[derive(Debug)]
+pub(super) struct SystemDisk;
+
+impl Disk for SystemDisk {
+    fn open(&self, path: &Path) -> Result<Database, DatabaseError> {
+        Database::builder().create(path)
+    }
+}
+
 /// An open file.
 #[derive(Debug)]
 pub(super) struct DataFile {
     path: PathBuf,
-    /// Nothing while it is being closed.
+    disk: Box<dyn Disk>,
+    /// Nothing while it is being closed, and after a write that failed.
     database: Option<Database>,
     seal: Seal,
 }
@@ -115,7 +132,7 @@ impl Drop for DataFile {
 
 impl DataFile {
     /// Opens or makes the file in a folder, and reads it. There is no content in a new file.
-    pub(super) fn open(folder: &Path) -> Result<(Self, Option<Content>), DataError> {
+    pub(super) fn open(folder: &Path, disk: Box<dyn Disk>) -> Result<(Self, Option<Content>), DataError> {
         make_folder(folder)?;
         let path = folder.join(FILE_NAME);
         let unusable =
@@ -143,14 +160,14 @@ impl DataFile {
             // An empty file becomes a database.
             crate::credentials::write_private(&path, "").map_err(unusable)?;
         }
-        let database = Database::builder().create(&path).map_err(|error| explain(&path, error))?;
+        let database = disk.open(&path).map_err(|error| explain(&path, error))?;
         if is_new {
             seal.revision = 0;
-            let mut file = Self { path, database: Some(database), seal };
+            let mut file = Self { path, disk, database: Some(database), seal };
             file.write(&[], 0).map_err(|error| file.unusable(&error))?;
             return Ok((file, None));
         }
-        let file = Self { path, database: Some(database), seal };
+        let file = Self { path, disk, database: Some(database), seal };
         let content = file.read()?;
         if content.revision < file.seal.revision {
             return Err(file.damaged("its latest writes are missing"));
@@ -159,8 +176,21 @@ impl DataFile {
         Ok((file, (content.revision > 0).then_some(content)))
     }
 
-    /// Writes entries down in one transaction, which is on disk when this returns.
+    /// Writes entries down in one transaction, which is on disk when this returns. What could not be written may be written again,
+    /// with what has come since.
     pub(super) fn write(&mut self, entries: &[Entry], revision: u64) -> Result<(), redb::Error> {
+        if self.database.is_none() {
+            self.database = Some(self.disk.open(&self.path)?);
+        }
+        let written = self.write_transaction(entries, revision);
+        if written.is_err() {
+            // A database whose file has failed once refuses everything; the next attempt opens it anew.
+            self.database = None;
+        }
+        written
+    }
+
+    fn write_transaction(&mut self, entries: &[Entry], revision: u64) -> Result<(), redb::Error> {
         let database = self.database.as_ref().ok_or(redb::Error::DatabaseClosed)?;
         let transaction = database.begin_write()?;
         {

@@ -9,10 +9,13 @@
 //!
 //! An object is kept as its text ([`Object`]); store, history and watches share it.
 //!
-//! A store may be kept in a folder. Then nothing is shown to a watch, and no request is answered, before it is on disk.
+//! A store may be kept in a folder. Then nothing is shown to a watch, and no request is answered, before it is on disk. While the disk
+//! takes nothing, the store is as the disk has it and can be read; it is not changed.
 
 mod data_file;
 mod fresh;
+#[cfg(test)]
+mod full_disk;
 mod journal;
 mod object;
 mod owners;
@@ -34,7 +37,8 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch as signal;
 
 pub use data_file::DataError;
-use data_file::{DataFile, Entry};
+pub(crate) use data_file::Disk;
+use data_file::{DataFile, Entry, SystemDisk};
 use fresh::Fresh;
 use journal::{Journal, Progress};
 pub use object::{Draft, Object, Stored};
@@ -153,6 +157,17 @@ struct Inner {
     unsaved: Vec<Entry>,
     /// With a journal: watches are shown changes up to this revision.
     shown: u64,
+    /// Why the disk takes nothing, if it does not.
+    stall: Option<Stall>,
+    /// How often that has happened.
+    stalls: u64,
+}
+
+/// A time in which the disk takes nothing.
+#[derive(Clone, Debug)]
+struct Stall {
+    number: u64,
+    reason: Arc<str>,
 }
 
 impl Inner {
@@ -169,7 +184,17 @@ impl Inner {
             journal: None,
             unsaved: Vec::new(),
             shown: revision,
+            stall: None,
+            stalls: 0,
         }
+    }
+
+    /// The disk takes nothing. Of one time the latest reason is told.
+    fn stall(&mut self, reason: Arc<str>) {
+        if self.stall.is_none() {
+            self.stalls += 1;
+        }
+        self.stall = Some(Stall { number: self.stalls, reason });
     }
 
     /// Watches may see everything up to this revision.
@@ -239,7 +264,15 @@ impl Store {
     /// # Errors
     /// The folder cannot be used: somebody else does, or what is in it cannot be read.
     pub fn in_folder(folder: &Path, history_limit: usize) -> Result<(Self, bool), DataError> {
-        let (file, content) = DataFile::open(folder)?;
+        Self::on_disk(folder, history_limit, Box::new(SystemDisk))
+    }
+
+    pub(crate) fn on_disk(
+        folder: &Path,
+        history_limit: usize,
+        disk: Box<dyn Disk>,
+    ) -> Result<(Self, bool), DataError> {
+        let (file, content) = DataFile::open(folder, disk)?;
         let known = content.is_some();
         let mut inner = Inner::new(history_limit, 1, 1);
         inner.kept = true;
@@ -331,6 +364,24 @@ impl Store {
         Session { inner: self.inner.lock(), discarded: Vec::new() }
     }
 
+    /// Opens the store for a change.
+    ///
+    /// # Errors
+    /// The disk takes nothing; the text says why.
+    pub fn open_to_change(&self) -> Result<Session<'_>, Arc<str>> {
+        let session = self.open();
+        match &session.inner.stall {
+            Some(stall) => Err(stall.reason.clone()),
+            None => Ok(session),
+        }
+    }
+
+    /// A number for the time in which the disk takes nothing, if it is such a time: what is read from its beginning to its end is on
+    /// disk, and nothing is changed.
+    pub fn stalled(&self) -> Option<u64> {
+        self.inner.lock().stall.as_ref().map(|stall| stall.number)
+    }
+
     /// Keeps changes for a garbage collector until it takes them.
     pub fn keep_unsettled(&self) {
         self.inner.lock().unsettled.get_or_insert_default();
@@ -370,17 +421,32 @@ impl Drop for Session<'_> {
 impl Session<'_> {
     /// The revision of the latest write.
     pub fn revision(&self) -> u64 {
-        self.inner.revision
+        if self.inner.stall.is_some() { self.inner.shown } else { self.inner.revision }
     }
 
     /// One object.
     pub fn get(&self, resource: &ResourceName, namespace: &str, name: &str) -> Option<Stored> {
         let table = self.inner.tables.get(resource)?;
-        table.objects.get(object_key(namespace, name).as_str()).cloned().map(Stored::new)
+        let key = object_key(namespace, name);
+        if self.inner.stall.is_some() {
+            // What the disk did not take is undone: of several changes the first one counts.
+            let shown = self.inner.shown;
+            let unsaved = table.history.iter().rev().take_while(|change| change.revision > shown);
+            if let Some(first) = unsaved.filter(|change| *change.key == *key).last() {
+                return first.previous.clone().map(Stored::new);
+            }
+        }
+        table.objects.get(key.as_str()).cloned().map(Stored::new)
     }
 
     /// All objects of a resource in a namespace, or everywhere, in the order of their keys, beginning after the key `after`.
     pub fn list(&self, resource: &ResourceName, namespace: Option<&str>, after: Option<&str>) -> Listed {
+        if self.inner.stall.is_some() {
+            let section = Section { namespace, after, limit: None };
+            if let Ok(page) = self.page(resource, &section, self.revision()) {
+                return page.objects;
+            }
+        }
         match self.inner.tables.get(resource) {
             Some(table) => within(&table.objects, namespace, after)
                 .map(|(key, object)| (key.clone(), Stored::new(object.clone())))

@@ -125,7 +125,7 @@ fn layout_of(resource: &Resource) -> Layout {
             vec![name_column(), text("Status", "The phase of the namespace."), age_column()],
             |object, now| vec![name(object), string(&object["status"]["phase"]), age(object, now)],
         ),
-        ("", "events") => workloads::events(),
+        ("" | "events.k8s.io", "events") => workloads::events(),
         ("", "services") => workloads::services(),
         ("", "persistentvolumeclaims") => workloads::claims(),
         ("", "persistentvolumes") => workloads::volumes(),

@@ -474,12 +474,13 @@ pub(super) fn events() -> Layout {
         let object = &event["involvedObject"];
         let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
         let source = &event["source"];
-        let component =
-            source["component"].as_str().or(event["reportingComponent"].as_str()).unwrap_or_default();
-        let source = match source["host"].as_str() {
-            Some(host) if !host.is_empty() => format!("{component}, {host}"),
-            _ => component.to_owned(),
+        let first = |one: &Value, other: &Value| {
+            let texts = [one, other].map(|value| value.as_str().unwrap_or_default().to_owned());
+            texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
         };
+        let component = first(&source["component"], &event["reportingComponent"]);
+        let instance = first(&source["host"], &event["reportingInstance"]);
+        let source = if instance.is_empty() { component } else { format!("{component}, {instance}") };
         let count = match number(&event["count"]) {
             0 => 1,
             count => count,

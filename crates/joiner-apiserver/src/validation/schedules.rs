@@ -1,9 +1,11 @@
 //! Rules of schedules of cron jobs, and of the time zones they are meant in.
+//!
+//! Not read by `joiner_api::schedule`: the first fault counts, in the order and the words of the library that Kubernetes uses, and nothing is kept
+//! of a schedule that is right.
 
 use serde_json::{Value, json};
 
 use super::place::text;
-use crate::go_duration;
 use crate::rest::Cause;
 
 const SCHEDULE: &str = "spec.schedule";
@@ -206,7 +208,7 @@ fn descriptor(given: &str) -> Result<(), String> {
         return Ok(());
     }
     match given.strip_prefix("@every ") {
-        Some(duration) => go_duration::nanoseconds(duration)
+        Some(duration) => joiner_cel::go_duration_nanoseconds(duration)
             .map(|_| ())
             .map_err(|complaint| format!("failed to parse duration {given}: time: {complaint}")),
         None => Err(format!("unrecognized descriptor: {given}")),

@@ -142,6 +142,89 @@ async fn paths_that_lead_nowhere() {
     }
 }
 
+/// Whoever asks has the stack of one of the threads that answer, and no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn bodies_that_go_deep() {
+    tokio::spawn(async {
+        let lists = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let objects = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+        let map = format!("{MAPS}/a");
+        let patch = |kind: &'static str| (Method::PATCH, map.as_str(), kind);
+        for (method, path, kind) in [
+            (Method::POST, MAPS, "application/json"),
+            (Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/json"),
+            (Method::POST, MAPS, "application/yaml"),
+            (Method::PUT, &map, "application/json"),
+            (Method::DELETE, &map, "application/json"),
+            (Method::DELETE, MAPS, "application/json"),
+            patch("application/json-patch+json"),
+            patch("application/merge-patch+json"),
+            patch("application/strategic-merge-patch+json"),
+            patch("application/apply-patch+yaml?fieldManager=me"),
+        ] {
+            let (kind, query) = kind
+                .split_once('?')
+                .map_or((kind, String::new()), |(kind, query)| (kind, format!("?{query}")));
+            for body in [
+                lists(20_000),
+                objects(20_000),
+                "[".repeat(20_000),
+                objects(121),
+                "{\"a\":".repeat(1_000_000 / 5),
+            ] {
+                let headers = &[("content-type", kind)];
+                let (code, reason, message) =
+                    refused(method.clone(), &format!("{path}{query}"), headers, body.as_str()).await;
+                let start: String = message.chars().take(300).collect();
+                assert_eq!((code, reason.as_str()), (400, "BadRequest"), "{method} {kind}: {start}");
+                assert!(
+                    kind.contains("yaml") || message.contains("exceeded max depth"),
+                    "{method} {kind}: {start}"
+                );
+            }
+        }
+        // Aliases put what is deep into what is deep.
+        let aliases: String = (1..60)
+            .map(|at| format!("a{at}: &a{at} {}*a{}{}\n", "[".repeat(30), at - 1, "]".repeat(30)))
+            .collect();
+        let yaml = &[("content-type", "application/yaml")];
+        let (code, _, message) = refused(Method::POST, MAPS, yaml, format!("a0: &a0 []\n{aliases}")).await;
+        assert_eq!(code, 400, "{message}");
+    })
+    .await
+    .unwrap();
+}
+
+/// What is as deep as may be is kept, read again, changed and deleted.
+#[tokio::test]
+async fn objects_that_are_deep_enough() {
+    let server = super::server();
+    let send = |method: Method, path: &'static str, kind: &'static str, body: Value| {
+        let (server, body) = (server.clone(), body.to_string().into_bytes());
+        async move { ask(&server, Asked { method, path, headers: &[("content-type", kind)], body }).await }
+    };
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "deeps.deep.io"},
+        "spec": {"group": "deep.io", "scope": "Cluster", "names": {"plural": "deeps", "singular": "deep", "kind": "Deep"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(send(Method::POST, path, "application/json", definition).await.0, 201);
+    let deep = (0..118).fold(json!({}), |inner, _| json!({"a": inner}));
+    let object =
+        json!({"apiVersion": "deep.io/v1", "kind": "Deep", "metadata": {"name": "one"}, "spec": deep});
+    let (code, answer) = send(Method::POST, "/apis/deep.io/v1/deeps", "application/json", object).await;
+    assert_eq!(code, 201, "{answer}");
+    let one = "/apis/deep.io/v1/deeps/one";
+    let (code, answer) =
+        send(Method::PATCH, one, "application/merge-patch+json", json!({"b": {"c": 1}})).await;
+    assert_eq!(code, 200, "{answer}");
+    let (_, found) = send(Method::GET, one, "application/json", Value::Null).await;
+    assert_eq!((&found["spec"], &found["b"]["c"]), (&deep, &json!(1)));
+    assert!(found["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:a"].is_object());
+    assert_eq!(send(Method::DELETE, one, "application/json", json!({})).await.0, 200);
+}
+
 /// Rules are run on the stack of whoever sends an object; those that go too deep are refused with their definition, or not run.
 #[tokio::test]
 async fn rules_that_go_deep() {

@@ -246,3 +246,21 @@ async fn restored_objects_keep_who_they_are() {
     let wrong = json!({"metadata": {"name": "wrong", "namespace": "default"}, "spec": {"containers": []}});
     assert_eq!(door.prepare_restored(&pods, wrong).unwrap_err().code, 422);
 }
+
+#[tokio::test]
+async fn a_restored_event_of_one_group_is_one_of_the_other() {
+    let server = super::server();
+    let door = server.direct("me");
+    let [regarding, involved] = ["events.k8s.io", ""].map(|group| door.resource(group, "events").unwrap());
+    // A new event of this form may not be counted; one that has lived may have been.
+    let event = json!({
+        "metadata": {"name": "e", "namespace": "default"}, "note": "it was there", "reason": "Seen", "type": "Normal",
+        "regarding": {"kind": "Pod", "namespace": "default", "name": "p"}, "deprecatedCount": 3,
+    });
+    let ready = door.prepare_restored(&regarding, event).unwrap();
+    door.put_restored(vec![ready]).map_err(|(_, failure)| failure.message).unwrap();
+    let found = door.get(&involved, "default", "e").unwrap();
+    assert_eq!((&found["message"], &found["count"]), (&json!("it was there"), &json!(3)));
+    let found = door.get(&regarding, "default", "e").unwrap();
+    assert_eq!((&found["note"], &found["regarding"]["name"]), (&json!("it was there"), &json!("p")));
+}

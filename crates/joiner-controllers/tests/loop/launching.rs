@@ -1,19 +1,8 @@
 //! From pending pods to nodes.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use jiff::Timestamp;
-use joiner_api::nodepool::NodeClassReference;
-use joiner_provider::{
-    Error, Instance, LaunchRequest, Launched, NodeClassKind, OfferingKey, Provider, Terminated, TypeSet,
-    Unregistered,
-};
-use joiner_provider_kwok::launch;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -165,94 +154,5 @@ async fn a_pod_that_no_machine_helps_is_told_why() {
     stage.apply_class(json!({})).await;
     stage.pass(30).await;
     assert_eq!(stage.nodes().await.len(), 2);
-    running.stop().await;
-}
-
-/// The KWOK provider in a cloud that runs out of things.
-struct Scarce {
-    inner: Arc<dyn Provider>,
-    /// So many launches are refused.
-    refusals: AtomicUsize,
-    /// The offering that is out of stock, as every refusal says.
-    scarce: fn(&OfferingKey) -> bool,
-    /// What was asked for.
-    seen: Mutex<Vec<String>>,
-}
-
-impl Provider for Scarce {
-    fn name(&self) -> &'static str {
-        "scarce"
-    }
-    fn node_class_kinds(&self) -> &[NodeClassKind] {
-        self.inner.node_class_kinds()
-    }
-    fn types(&self, class: &NodeClassReference) -> Arc<TypeSet> {
-        self.inner.types(class)
-    }
-    fn launch(&self, requests: Vec<LaunchRequest>) -> BoxFuture<'_, Vec<Result<Launched, Error>>> {
-        async move {
-            let mut outcomes = Vec::new();
-            for request in requests {
-                let types = self.types(&request.claim.spec.node_class_ref);
-                let choice = launch::choose(&request.claim, &types.types, 0, &request.unavailable).unwrap();
-                let key = OfferingKey::of(choice.instance_type, choice.offering);
-                self.seen.lock().unwrap().push(key.instance_type.clone());
-                let left = self.refusals.load(Ordering::Relaxed);
-                if left > 0 && (self.scarce)(&key) {
-                    self.refusals.store(left - 1, Ordering::Relaxed);
-                    let offerings: Vec<OfferingKey> = types
-                        .types
-                        .iter()
-                        .flat_map(|of| of.offerings.iter().map(|offering| OfferingKey::of(of, offering)))
-                        .filter(self.scarce)
-                        .collect();
-                    outcomes
-                        .push(Err(Error::InsufficientCapacity { offerings, message: "sold out".to_owned() }));
-                } else {
-                    outcomes.extend(self.inner.launch(vec![request]).await);
-                }
-            }
-            outcomes
-        }
-        .boxed()
-    }
-    fn adopt(&self, machines: Vec<Unregistered>, now: Timestamp) -> BoxFuture<'_, ()> {
-        self.inner.adopt(machines, now)
-    }
-    fn terminate(&self, ids: Vec<String>) -> BoxFuture<'_, Vec<Result<Terminated, Error>>> {
-        self.inner.terminate(ids)
-    }
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, Error>> {
-        self.inner.list()
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_offering_without_capacity_is_left_alone_for_a_while() {
-    let stage = Stage::new().await;
-    let scarce = Arc::new(Scarce {
-        inner: stage.kwok(stage.client.clone()),
-        refusals: AtomicUsize::new(1),
-        scarce: |offering| offering.capacity_type.as_deref() == Some("spot"),
-        seen: Mutex::default(),
-    });
-    let running = stage.start_over(stage.client.clone(), scarce.clone());
-    stage.create_pods("web", 1, "1").await;
-    stage.pass(15).await;
-    let nodes = stage.nodes().await;
-    assert_eq!(nodes.len(), 1);
-    assert_eq!(nodes[0].labels()["karpenter.sh/capacity-type"], "on-demand");
-    assert_eq!(stage.claims().await.len(), 1, "the claim without capacity is gone");
-    assert_eq!(scarce.seen.lock().unwrap().len(), 2, "refused once, launched once");
-    let events = stage.events().await;
-    assert!(events.iter().any(|event| event.contains("InsufficientCapacityError: sold out")), "{events:?}");
-    // After the pause spot is tried again.
-    stage.pass(180).await;
-    stage.create_pods("more", 1, "1").await;
-    stage.pass(15).await;
-    let mut kinds: Vec<String> =
-        stage.nodes().await.iter().map(|node| node.labels()["karpenter.sh/capacity-type"].clone()).collect();
-    kinds.sort();
-    assert_eq!(kinds, ["on-demand", "spot"]);
     running.stop().await;
 }

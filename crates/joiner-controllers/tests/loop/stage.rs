@@ -14,7 +14,7 @@ use joiner_api::quantity::Quantity;
 use joiner_api::{KwokNodeClass, NodeClaim, NodePool};
 use joiner_apiserver::service::{ApiServer, ResponseBody, Settings as ServerSettings};
 use joiner_controllers::{Controllers, RuntimeClock, Settings, Summary};
-use joiner_provider::Provider;
+use joiner_provider::{Provider, Registry};
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
@@ -99,6 +99,11 @@ impl Stage {
         api.delete("default", &DeleteParams::default()).await.unwrap();
     }
 
+    pub async fn delete_claim(&self, name: &str) {
+        let api: Api<NodeClaim> = Api::all(self.client.clone());
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
     pub async fn set_taints(&self, node: &str, taints: Value) {
         let api: Api<Node> = Api::all(self.client.clone());
         let patch = json!({"spec": {"taints": taints}});
@@ -130,14 +135,14 @@ impl Stage {
         moment(self.begin)
     }
 
-    pub fn kwok(&self, client: Client) -> Arc<dyn Provider> {
+    pub fn kwok(&self, client: Client) -> Arc<KwokProvider> {
+        let clock = self.clock();
+        Arc::new(KwokProvider::new(client, Catalogue::hypothetical(), clock))
+    }
+
+    fn clock(&self) -> Arc<RuntimeClock<impl Fn() -> Timestamp + Send + Sync + use<>>> {
         let begin = self.begin;
-        Arc::new(KwokProvider::new(
-            client,
-            Catalogue::hypothetical(),
-            Arc::new(RuntimeClock(move || moment(begin))),
-            0,
-        ))
+        Arc::new(RuntimeClock(move || moment(begin)))
     }
 
     /// Starts controllers with the KWOK provider.
@@ -158,7 +163,8 @@ impl Stage {
     fn start_with(&self, client: Client, provider: Arc<dyn Provider>, settings: Settings) -> Running {
         let begin = self.begin;
         let clock = Arc::new(RuntimeClock(move || moment(begin)));
-        let controllers = Controllers::new(client, provider, clock, settings);
+        let registry = Registry::new([provider]).unwrap();
+        let controllers = Controllers::new(client, registry, clock, settings);
         let summary = controllers.summary();
         let (shutdown, told) = oneshot::channel::<()>();
         let task = tokio::spawn(controllers.run(async {

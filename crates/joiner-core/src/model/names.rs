@@ -1,30 +1,45 @@
 //! The interner: strings are touched when lowering and when rendering, never in between.
 
-use hashbrown::HashMap;
+use std::borrow::Borrow;
+use std::hash::{Hash, Hasher};
 
 use super::ids::{KeyId, ValueId};
-use super::{FixedState, fixed_state};
+use super::intern::Interner;
 
 /// Label keys with their known values, and resource names with their lanes.
 #[derive(Debug, Clone)]
 pub struct Names {
-    keys: Vec<Key>,
-    key_ids: HashMap<Box<str>, KeyId, FixedState>,
-    lanes: Vec<Box<str>>,
-    lane_ids: HashMap<Box<str>, usize, FixedState>,
-}
-
-#[derive(Debug, Clone)]
-struct Key {
-    name: Box<str>,
-    values: Vec<Value>,
-    value_ids: HashMap<Box<str>, ValueId, FixedState>,
+    keys: Interner<Box<str>>,
+    /// By key.
+    values: Vec<Interner<Value>>,
+    lanes: Interner<Box<str>>,
 }
 
 #[derive(Debug, Clone)]
 struct Value {
     text: Box<str>,
     integer: Option<i64>,
+}
+
+/// The text is all there is to a value; the number follows from it.
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Value {}
+
+impl Hash for Value {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl Borrow<str> for Value {
+    fn borrow(&self) -> &str {
+        &self.text
+    }
 }
 
 /// Lane of CPU, in millicores.
@@ -38,12 +53,7 @@ pub const PODS: usize = 3;
 
 impl Default for Names {
     fn default() -> Self {
-        let mut names = Names {
-            keys: Vec::new(),
-            key_ids: HashMap::with_hasher(fixed_state()),
-            lanes: Vec::new(),
-            lane_ids: HashMap::with_hasher(fixed_state()),
-        };
+        let mut names = Names { keys: Interner::default(), values: Vec::new(), lanes: Interner::default() };
         for lane in ["cpu", "memory", "ephemeral-storage", "pods"] {
             names.lane(lane);
         }
@@ -54,59 +64,50 @@ impl Default for Names {
 impl Names {
     /// The id of a label key, made on first use.
     pub fn key(&mut self, name: &str) -> KeyId {
-        if let Some(id) = self.key_ids.get(name) {
-            return *id;
+        if let Some(id) = self.keys.find(name) {
+            return KeyId(id);
         }
-        let id = KeyId::new(self.keys.len());
-        self.keys.push(Key {
-            name: name.into(),
-            values: Vec::new(),
-            value_ids: HashMap::with_hasher(fixed_state()),
-        });
-        self.key_ids.insert(name.into(), id);
-        id
+        self.values.push(Interner::default());
+        KeyId(self.keys.intern(name.into()))
     }
 
     /// The id of a label key that was seen before.
     pub fn known_key(&self, name: &str) -> Option<KeyId> {
-        self.key_ids.get(name).copied()
+        self.keys.find(name).map(KeyId)
     }
 
     /// The id of a value of a key, made on first use.
     pub fn value(&mut self, key: KeyId, text: &str) -> ValueId {
-        let key = &mut self.keys[key.at()];
-        if let Some(id) = key.value_ids.get(text) {
-            return *id;
+        let values = &mut self.values[key.at()];
+        match values.find(text) {
+            Some(id) => ValueId(id),
+            None => ValueId(values.intern(Value { text: text.into(), integer: atoi(text) })),
         }
-        let id = ValueId::new(key.values.len());
-        key.values.push(Value { text: text.into(), integer: atoi(text) });
-        key.value_ids.insert(text.into(), id);
-        id
     }
 
     /// The id of a value that was seen before on this key.
     pub fn known_value(&self, key: KeyId, text: &str) -> Option<ValueId> {
-        self.keys[key.at()].value_ids.get(text).copied()
+        self.values[key.at()].find(text).map(ValueId)
     }
 
     /// A key's text.
     pub fn key_text(&self, key: KeyId) -> &str {
-        &self.keys[key.at()].name
+        self.keys.get(key.0)
     }
 
     /// A value's text.
     pub fn value_text(&self, key: KeyId, value: ValueId) -> &str {
-        &self.keys[key.at()].values[value.at()].text
+        &self.values[key.at()].get(value.0).text
     }
 
     /// The integer a value spells, if it spells one.
     pub fn value_integer(&self, key: KeyId, value: ValueId) -> Option<i64> {
-        self.keys[key.at()].values[value.at()].integer
+        self.values[key.at()].get(value.0).integer
     }
 
     /// How many values of a key are known.
     pub fn value_count(&self, key: KeyId) -> usize {
-        self.keys[key.at()].values.len()
+        self.values[key.at()].len()
     }
 
     /// How many keys are known.
@@ -116,23 +117,20 @@ impl Names {
 
     /// The lane of a resource, made on first use.
     pub fn lane(&mut self, resource: &str) -> usize {
-        if let Some(lane) = self.lane_ids.get(resource) {
-            return *lane;
+        match self.lanes.find(resource) {
+            Some(lane) => lane as usize,
+            None => self.lanes.intern(resource.into()) as usize,
         }
-        let lane = self.lanes.len();
-        self.lanes.push(resource.into());
-        self.lane_ids.insert(resource.into(), lane);
-        lane
     }
 
     /// The lane of a resource that some pod or limit names.
     pub fn known_lane(&self, resource: &str) -> Option<usize> {
-        self.lane_ids.get(resource).copied()
+        self.lanes.find(resource).map(|lane| lane as usize)
     }
 
     /// A lane's resource name.
     pub fn lane_text(&self, lane: usize) -> &str {
-        &self.lanes[lane]
+        self.lanes.get(lane as u32)
     }
 
     /// How many lanes there are.

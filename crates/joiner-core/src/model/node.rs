@@ -1,14 +1,18 @@
 //! Existing nodes and in-flight machines: places that are there already.
 
+use std::sync::Arc;
+
 use super::ResVec;
-use super::ids::{IdentityIdx, OfferingIdx, PoolIdx, ReqId, TaintsId, ValueId, VolumeIdx};
+use super::ids::{
+    CatalogueIdx, GroupIdx, IdentityIdx, OfferingIdx, PoolIdx, ReqId, TaintsId, ValueId, VolumeIdx,
+};
 use super::pod::Port;
 
 /// A node that is there, or a machine that was asked for and has not joined yet.
 #[derive(Debug, Clone)]
 pub struct Node {
     /// Its name.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// Its labels as requirements of one value each; keys nobody asks about may be left out.
     pub labels: ReqId,
     /// Its value of the hostname key, if some requirement names that key.
@@ -31,12 +35,18 @@ pub struct Node {
     pub volume_limits: Vec<(Box<str>, u32)>,
     /// Bound pods that selectors can see, by identity.
     pub pods: Vec<(IdentityIdx, u32)>,
+    /// Required anti-affinity of the pods on it: a group once per owner.
+    pub anti_affinity: Vec<GroupIdx>,
     /// The pool it belongs to.
     pub pool: Option<PoolIdx>,
     /// A machine that its pool keeps whatever pods there are, and that is still to be bought: part of every plan.
     pub bought: Option<Bought>,
+    /// What it was bought as, where the catalogue knows it.
+    pub offering: Option<(CatalogueIdx, OfferingIdx)>,
+    /// What it costs in nano-dollars per hour, where that is known.
+    pub price_nano_usd: Option<i64>,
     /// For display: type, zone, capacity type, price per hour.
-    pub shown: ShownNode,
+    pub shown: Arc<ShownNode>,
 }
 
 /// What a machine that is not there yet will be bought as.

@@ -1,5 +1,7 @@
 //! Pods, grouped into classes of those that are alike to a scheduler.
 
+use std::sync::Arc;
+
 use super::ResVec;
 use super::ids::{ClassIdx, GroupIdx, IdentityIdx, KeyId, ReqId, TolerationsId, VolumeIdx};
 
@@ -20,9 +22,9 @@ pub struct Pod {
     /// Seconds since the epoch; pods without a time come first.
     pub created: Option<i64>,
     /// UID, empty if unknown.
-    pub uid: Box<str>,
+    pub uid: Arc<str>,
     /// `namespace/name`.
-    pub name: Box<str>,
+    pub name: Arc<str>,
 }
 
 /// All pods that are alike to a scheduler.

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use super::Names;
 use super::ids::{KeyId, ValueId};
 
-/// The eight operators of node requirements.
+/// The eight operators of node requirements. The API has them too: the core uses no type of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operator {
     /// One of the values.

@@ -68,6 +68,19 @@ pub enum TolerationOperator {
     Unknown,
 }
 
+impl TolerationOperator {
+    /// Reads Kubernetes' spelling; left out it is `Equal`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "" | "Equal" => Some(Self::Equal),
+            "Exists" => Some(Self::Exists),
+            "Lt" => Some(Self::Lt),
+            "Gt" => Some(Self::Gt),
+            _ => None,
+        }
+    }
+}
+
 /// A pod's toleration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Toleration {
@@ -82,6 +95,18 @@ pub struct Toleration {
 }
 
 impl Toleration {
+    /// Reads Kubernetes' fields, empty where they are left out. An operator or effect nobody knows makes it tolerate nothing.
+    pub fn read(key: &str, operator: &str, value: &str, effect: &str) -> Self {
+        let known = Effect::parse(effect);
+        let operator = TolerationOperator::parse(operator).filter(|_| effect.is_empty() || known.is_some());
+        Self {
+            key: key.into(),
+            operator: operator.unwrap_or(TolerationOperator::Unknown),
+            value: value.into(),
+            effect: known,
+        }
+    }
+
     /// Whether it tolerates a taint.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         if self.effect.is_some_and(|effect| effect != taint.effect) {
@@ -124,4 +149,35 @@ pub fn untolerated<'t>(
         let tolerated = tolerations.iter().any(|toleration| toleration.tolerates(taint));
         !(spared || tolerated)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tolerates_what() {
+        let taint = Taint { key: "team".into(), value: "5".into(), effect: Effect::NoSchedule };
+        let cases = [
+            (["", "Exists", "", ""], true),
+            (["team", "Exists", "", ""], true),
+            (["team", "Exists", "", "NoSchedule"], true),
+            (["team", "Exists", "", "NoExecute"], false),
+            (["other", "Exists", "", ""], false),
+            (["team", "", "5", ""], true),
+            (["team", "Equal", "5", "NoSchedule"], true),
+            (["team", "Equal", "6", ""], false),
+            (["team", "", "", ""], false),
+            (["team", "Lt", "6", ""], true),
+            (["team", "Lt", "5", ""], false),
+            (["team", "Gt", "4", ""], true),
+            (["team", "Gt", "x", ""], false),
+            (["team", "Near", "5", ""], false),
+            (["team", "Exists", "", "Never"], false),
+        ];
+        for ([key, operator, value, effect], expected) in cases {
+            let toleration = Toleration::read(key, operator, value, effect);
+            assert_eq!(toleration.tolerates(&taint), expected, "{key} {operator} {value} {effect}");
+        }
+    }
 }

@@ -105,7 +105,7 @@ impl Groups {
                     !class.filler && matches!(snapshot.group(*group), GroupSpec::Affinity { .. });
             }
         }
-        for (group, _) in &snapshot.bound_anti_affinity {
+        for (group, _) in snapshot.bound_anti_affinity() {
             in_use[group.at()] = true;
             required_anti[group.at()] = true;
             owned_by_bound[group.at()] = true;
@@ -157,8 +157,8 @@ impl Groups {
                 }
             }
         }
-        for (group, node) in &snapshot.bound_anti_affinity {
-            self.add_owner_on_node(snapshot, algebra, *group, *node);
+        for (group, node) in snapshot.bound_anti_affinity() {
+            self.add_owner_on_node(snapshot, algebra, group, node);
         }
         // Spread domains of real nodes: by distinct label sets, of which there are few.
         let mut shapes: Vec<(ReqId, TaintsId, NodeIdx)> = Vec::new();

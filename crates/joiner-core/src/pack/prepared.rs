@@ -48,7 +48,7 @@ fn node_room(snapshot: &Snapshot, algebra: &mut Algebra) -> (Vec<ResVec>, Vec<st
         return (room, vec![nothing; snapshot.nodes.len()]);
     }
     let mut expected: HashMap<(ReqId, TaintsId), Expected, FixedState> = HashMap::with_hasher(fixed_state());
-    let one = |node: &Node| {
+    let mut one = |node: &Node| {
         let mut room = node.available.clone();
         let wanted = expected.entry((node.labels, node.taints)).or_insert_with(|| {
             let mut requests = ResVec::new();
@@ -74,5 +74,5 @@ fn node_room(snapshot: &Snapshot, algebra: &mut Algebra) -> (Vec<ResVec>, Vec<st
         }
         (room, wanted.ports.clone())
     };
-    snapshot.nodes.iter().map(one).unzip()
+    snapshot.nodes.iter().map(|node| one(node)).unzip()
 }

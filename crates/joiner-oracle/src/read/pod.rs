@@ -34,13 +34,17 @@ pub(super) fn waits_or_runs(object: &Value) -> bool {
     let deleting = at(object, &["metadata", "deletionTimestamp"]).is_some();
     let gated =
         at(object, &["spec", "schedulingGates"]).and_then(Value::as_array).is_some_and(|g| !g.is_empty());
-    let local = owned_by(object, "DaemonSet") || owned_by(object, "Node");
+    let local = owned_by(object, "apps/v1", "DaemonSet") || owned_by(object, "v1", "Node");
     !finished && (bound || !(deleting || gated || local))
 }
 
-fn owned_by(object: &Value, kind: &str) -> bool {
+fn owned_by(object: &Value, version: &str, kind: &str) -> bool {
     let owners = at(object, &["metadata", "ownerReferences"]).and_then(Value::as_array);
-    owners.is_some_and(|owners| owners.iter().any(|owner| text(owner, &["kind"]) == Some(kind)))
+    owners.is_some_and(|owners| {
+        owners.iter().any(|owner| {
+            (text(owner, &["apiVersion"]), text(owner, &["kind"])) == (Some(version), Some(kind))
+        })
+    })
 }
 
 fn read(object: &Value, namespace: String, name: String, around: &Surroundings) -> Result<Pod, String> {
@@ -136,7 +140,7 @@ fn read(object: &Value, namespace: String, name: String, around: &Surroundings) 
         ports: ports(spec)?,
         volumes: resolved.volumes,
         uses_resource_claims: !list(spec, &["resourceClaims"])?.is_empty(),
-        is_daemon: owned_by(object, "DaemonSet"),
+        is_daemon: owned_by(object, "apps/v1", "DaemonSet"),
         filler: false,
         terminating: at(object, &["metadata", "deletionTimestamp"]).is_some(),
         refused: None,

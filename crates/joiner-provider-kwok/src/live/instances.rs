@@ -15,7 +15,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
-use crate::launch::PROVIDER_ID_PREFIX;
+use crate::launch::{self, PROVIDER_ID_PREFIX};
 
 /// How long a watch that failed waits before the next try.
 const RETRY: Duration = Duration::from_secs(1);
@@ -63,8 +63,10 @@ impl Known {
 
 /// The machine behind a Node, if it is one of ours.
 pub(crate) fn machine(node: Node) -> Option<(String, Instance)> {
+    let claim_uid = launch::claim_uid(&node).map(str::to_owned);
     let id = node.spec.and_then(|spec| spec.provider_id).filter(|id| id.starts_with(PROVIDER_ID_PREFIX))?;
     let instance = Instance {
+        claim_uid,
         claim: id.strip_prefix(PROVIDER_ID_PREFIX).map(str::to_owned),
         provider_id: id,
         created: node.metadata.creation_timestamp.map(|time| time.0),

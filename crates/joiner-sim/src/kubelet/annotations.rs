@@ -1,6 +1,7 @@
 //! Annotations that tell a simulated kubelet what to do with one pod or node.
 
 use jiff::SignedDuration;
+use joiner_api::duration::Duration;
 use serde_json::Value;
 
 use super::Span;
@@ -57,34 +58,10 @@ pub(crate) fn stage_delay(object: &Value, stage: &str, usual: Span) -> Span {
     }
 }
 
-/// Go's form of a duration.
+/// Go's form of a duration, never a negative one.
 pub(crate) fn parse(text: &str) -> Option<SignedDuration> {
-    let mut rest = text.trim();
-    let mut nanoseconds = 0_f64;
-    if rest.is_empty() {
-        return None;
-    }
-    if rest == "0" {
-        return Some(SignedDuration::ZERO);
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let letters = rest.find(|letter: char| letter.is_ascii_digit()).unwrap_or(rest.len());
-        let unit = match &rest[..letters] {
-            "h" => 3600e9,
-            "m" => 60e9,
-            "s" => 1e9,
-            "ms" => 1e6,
-            "us" | "µs" => 1e3,
-            "ns" => 1.0,
-            _ => return None,
-        };
-        nanoseconds += number * unit;
-        rest = &rest[letters..];
-    }
-    SignedDuration::try_from_secs_f64(nanoseconds / 1e9).ok()
+    let length = Duration::parse(text.trim()).ok()?.to_signed_duration();
+    (!length.is_negative()).then_some(length)
 }
 
 #[cfg(test)]

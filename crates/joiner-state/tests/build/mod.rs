@@ -64,8 +64,9 @@ impl PodBuilder {
     }
 
     pub fn owner(self, kind: &str, name: &str) -> Self {
+        let version = if matches!(kind, "Node" | "ReplicationController") { "v1" } else { "apps/v1" };
         let owner =
-            json!([{ "apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "u", "controller": true }]);
+            json!([{ "apiVersion": version, "kind": kind, "name": name, "uid": "u", "controller": true }]);
         self.with("metadata.ownerReferences", owner)
     }
 
@@ -193,7 +194,7 @@ pub fn instance_type(name: &str, cpu: i64, price: f64) -> InstanceType {
 }
 
 pub fn cluster() -> Cluster {
-    Cluster::new(Options { respect_preferences: true, max_pods: 100_000 })
+    Cluster::new(Options { max_pods: 100_000, ..Options::default() })
 }
 
 /// Lowers some pods alone.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{at_mut, kind, remove, text};
+use crate::field::is_uid;
 
 /// Kind, namespace and name.
 type Name = (String, String, String);
@@ -76,10 +77,6 @@ fn named(kind: &str, namespace: &str, name: &str) -> Name {
 
 fn name_of(object: &Value) -> Name {
     named(kind(object), text(object, "/metadata/namespace"), text(object, "/metadata/name"))
-}
-
-fn is_uid(text: &str) -> bool {
-    text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 #[cfg(test)]

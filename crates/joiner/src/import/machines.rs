@@ -10,9 +10,11 @@ use joiner_api::names::{
     AWS_GROUP, HOSTNAME_LABEL, KWOK_API_VERSION, KWOK_GROUP, KWOK_NODE_CLASS_LABEL, KWOK_NODE_MARK, kinds,
 };
 use joiner_provider_kwok::launch::PROVIDER_ID_PREFIX;
+use joiner_state::machines::{self, ClaimKey, Machine, NodeKey};
 use serde_json::{Value, json};
 
-use super::{controller, kind, remove, text};
+use super::{kind, remove, text};
+use crate::field::follows_nodes;
 
 /// What provider ids of nodes begin with that no provider looks after.
 const UNMANAGED: &str = "imported://";
@@ -31,16 +33,26 @@ pub fn are_of_aws(objects: &[Value]) -> bool {
 
 /// Makes all nodes, claims and pools simulated ones.
 pub fn simulate(objects: &mut Vec<Value>, notes: &mut Vec<String>) {
-    let mut ids: BTreeMap<String, String> = BTreeMap::new();
-    let mut nodes: BTreeSet<String> = BTreeSet::new();
-    for node in objects.iter().filter(|object| kind(object) == "Node") {
-        let name = text(node, "/metadata/name").to_owned();
-        let id = text(node, "/spec/providerID");
-        if !id.is_empty() {
-            ids.insert(id.to_owned(), name.clone());
-        }
-        nodes.insert(name);
-    }
+    let of_kind = |wanted: &'static str| objects.iter().filter(move |object| kind(object) == wanted);
+    let nodes: BTreeSet<String> =
+        of_kind("Node").map(|node| text(node, "/metadata/name").to_owned()).collect();
+    let node_of: BTreeMap<String, String> = machines::pair(
+        of_kind("NodeClaim").map(|claim| ClaimKey {
+            name: text(claim, "/metadata/name"),
+            provider_id: Some(text(claim, "/status/providerID")),
+            node_name: Some(text(claim, "/status/nodeName")),
+        }),
+        of_kind("Node").map(|node| NodeKey {
+            name: text(node, "/metadata/name"),
+            provider_id: Some(text(node, "/spec/providerID")),
+        }),
+    )
+    .into_iter()
+    .filter_map(|(claim, machine)| match machine {
+        Machine::Node(node) => Some((claim.to_owned(), node.to_owned())),
+        Machine::NotJoined | Machine::Taken => None,
+    })
+    .collect();
     // Claims by their node; a claim without one waits for a machine that will not come.
     let mut claimed: BTreeMap<String, Value> = BTreeMap::new();
     let mut waiting = 0;
@@ -48,9 +60,7 @@ pub fn simulate(objects: &mut Vec<Value>, notes: &mut Vec<String>) {
         if kind(object) != "NodeClaim" {
             return true;
         }
-        let by_id = ids.get(text(object, "/status/providerID")).cloned();
-        let by_name = Some(text(object, "/status/nodeName").to_owned()).filter(|name| nodes.contains(name));
-        let Some(node) = by_id.or(by_name) else {
+        let Some(node) = node_of.get(text(object, "/metadata/name")).cloned() else {
             waiting += 1;
             return false;
         };
@@ -181,8 +191,7 @@ fn settle_pods(objects: &mut Vec<Value>, nodes: &BTreeSet<String>, notes: &mut V
         if node.is_empty() || nodes.contains(node) {
             return true;
         }
-        let owner = controller(pod).map(kind).unwrap_or_default();
-        if matches!(owner, "DaemonSet" | "Node") {
+        if follows_nodes(pod) {
             return false;
         }
         homeless += 1;

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::Hashes;
+use crate::field::is_uid;
 
 /// Names that every cluster has.
 const COMMON: &[&str] = &[
@@ -234,14 +235,6 @@ fn is_public_key(key: &str) -> bool {
         true => key.starts_with(*known),
         false => key == *known,
     })
-}
-
-fn is_uid(text: &str) -> bool {
-    text.len() == 36
-        && text.bytes().enumerate().all(|(at, byte)| match at {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        })
 }
 
 #[cfg(test)]

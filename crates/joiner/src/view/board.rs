@@ -157,11 +157,7 @@ impl Board {
             Quantity::parse(&text.0).ok()
         };
         let price = label(names::INSTANCE_PRICE_LABEL).and_then(|text| text.parse::<f64>().ok());
-        let price = price.or_else(|| {
-            let (zone, capacity_type) = (label(names::ZONE_LABEL), label(names::CAPACITY_TYPE_LABEL));
-            let types = self.types.as_ref()?;
-            types.price(&label(names::INSTANCE_TYPE_LABEL)?, zone.as_deref(), capacity_type.as_deref())
-        });
+        let price = price.or_else(|| self.types.as_ref()?.price_by_labels(node.metadata.labels.as_ref()?));
         let row = NodeRow {
             name: name.clone(),
             pool: label(names::NODEPOOL_LABEL).unwrap_or_default(),

@@ -38,7 +38,7 @@ impl InForce {
                 }
             }
         }
-        for (group, _) in &snapshot.bound_anti_affinity {
+        for (group, _) in snapshot.bound_anti_affinity() {
             binds[group.at()] = true;
         }
         Self { binds, strangers }

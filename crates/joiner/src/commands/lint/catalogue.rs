@@ -8,16 +8,13 @@ use std::collections::BTreeSet;
 use joiner_api::instance_type::{InstanceType, TypeRequirement};
 use joiner_api::names::{AWS_GROUP, ZONE_LABEL};
 use joiner_manifest::Object;
+use joiner_provider_aws::shipped::{REGION, ZONES};
 use joiner_provider_kwok::Catalogue;
-use joiner_provider_kwok::aws::ZONES;
 
 use super::LintArgs;
 use super::input::Input;
 use crate::cli::Catalog;
 use crate::commands::instance_types;
-
-/// The region of the shipped list.
-const HOME: &str = "us-west-2";
 
 /// A catalogue, and where it is from.
 #[derive(Debug)]
@@ -51,7 +48,7 @@ pub fn choose(arguments: &LintArgs, input: &Input) -> anyhow::Result<Chosen> {
 fn shipped_aws(input: &Input) -> Chosen {
     let mut catalogue = Catalogue::aws();
     let named = zones_named(input);
-    let foreign: BTreeSet<&str> = named.iter().copied().filter(|zone| region(zone) != Some(HOME)).collect();
+    let foreign: BTreeSet<&str> = named.iter().copied().filter(|zone| region(zone) != Some(REGION)).collect();
     if foreign.is_empty() {
         return Chosen { catalogue, is_shipped_aws: true, notes: Vec::new() };
     }
@@ -62,7 +59,7 @@ fn shipped_aws(input: &Input) -> Chosen {
         move_to(instance_type, &zones);
     }
     let note = format!(
-        "zones outside {HOME} are judged by the instance types of {HOME}; give your own list with --instance-types"
+        "zones outside {REGION} are judged by the instance types of {REGION}; give your own list with --instance-types"
     );
     Chosen { catalogue, is_shipped_aws: true, notes: vec![note] }
 }

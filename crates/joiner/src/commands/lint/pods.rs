@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use joiner_core::model::{Effect, KeyId, Requirement, Taint, Toleration, TolerationOperator, taint};
+use joiner_api::owners::{is_daemon, is_mirror};
+use joiner_core::model::{KeyId, Requirement, Taint, Toleration, taint};
 use joiner_manifest::Object;
+use joiner_state::parts;
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -201,10 +203,8 @@ fn pod_of(object: &Object) -> Option<Found<'_>> {
             if matches!(phase, Some("Succeeded" | "Failed")) {
                 return None;
             }
-            let owners = pod.metadata.owner_references.iter().flatten();
-            let is_daemon =
-                owners.into_iter().any(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
-            let standing = match (is_daemon, &spec.node_name) {
+            let owners = pod.metadata.owner_references.as_deref();
+            let standing = match (is_daemon(owners) || is_mirror(owners), &spec.node_name) {
                 (true, _) => Standing::Daemon,
                 (false, Some(node)) if !node.is_empty() => Standing::Bound,
                 _ => Standing::Pending,
@@ -285,17 +285,5 @@ fn asks(spec: &PodSpec, path: &str, shelf: &mut Shelf) -> Vec<Vec<Clause>> {
 
 fn tolerations(spec: &PodSpec) -> Vec<Toleration> {
     let list = spec.tolerations.iter().flatten();
-    list.map(|toleration| Toleration {
-        key: toleration.key.as_deref().unwrap_or_default().into(),
-        operator: match toleration.operator.as_deref() {
-            None | Some("" | "Equal") => TolerationOperator::Equal,
-            Some("Exists") => TolerationOperator::Exists,
-            Some("Lt") => TolerationOperator::Lt,
-            Some("Gt") => TolerationOperator::Gt,
-            Some(_) => TolerationOperator::Unknown,
-        },
-        value: toleration.value.as_deref().unwrap_or_default().into(),
-        effect: toleration.effect.as_deref().and_then(Effect::parse),
-    })
-    .collect()
+    list.map(parts::toleration).collect()
 }

@@ -38,6 +38,7 @@ impl Intake {
         let options = joiner_state::Options {
             respect_preferences: arguments.preference_policy == PreferencePolicy::Respect,
             max_pods: arguments.max_pods,
+            ..joiner_state::Options::default()
         };
         let scheduler_config = arguments.scheduler_config.clone();
         Self { scheduler_config, ..Self::with(options, arguments.validate, arguments.threads) }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
 use joiner_controllers::Controllers;
+use joiner_provider::{Provider, Registry};
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
 use joiner_sim::clock::Clock;
@@ -101,17 +102,18 @@ impl Design {
         let mut world = World::around(server.clone(), clock.clone(), world_settings);
         world.join(Box::new(Scheduler::new(joiner_sim::scheduler::Settings::default())));
         let client = Client::new(server.clone(), "default");
-        let controllers = self.catalogue.map(|Offer { catalogue, for_all }| {
+        let controllers = self.catalogue.map(|Offer { catalogue, for_all }| -> anyhow::Result<Controllers> {
             let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
-            let provider =
-                KwokProvider::new(client.clone(), catalogue, clock.clone(), self.seed).serving_aws(for_all);
+            let provider = KwokProvider::new(client.clone(), catalogue, clock.clone()).serving_aws(for_all);
             let settings = joiner_controllers::Settings {
                 seed: self.seed,
                 record_namespace: Some(RECORD_NAMESPACE.to_owned()),
                 ..joiner_controllers::Settings::default()
             };
-            Controllers::new(client.clone(), Arc::new(provider), clock, settings)
+            let providers: [Arc<dyn Provider>; 1] = [Arc::new(provider)];
+            Ok(Controllers::new(client.clone(), Registry::new(providers)?, clock, settings))
         });
+        let controllers = controllers.transpose()?;
         Ok(Parts { server, client, clock, world, controllers, notes })
     }
 }

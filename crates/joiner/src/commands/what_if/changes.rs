@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::WhatIfArgs;
 use super::edit::Edit;
 use super::objects::{Identity, Item, Target, wrong};
+use crate::field::follows_nodes;
 use crate::report::InputError;
 
 /// Kinds that have a number of pods.
@@ -122,15 +123,6 @@ fn remove(items: &mut Vec<Item>, at: usize, done: &mut Vec<String>, freed: &mut 
         "{name}: removed, {} to be placed again",
         crate::show::plural(freed.len() - freed_before, "pod")
     ));
-}
-
-/// Whether a pod belongs to its node: a daemon's, or a static one.
-fn follows_nodes(pod: &Value) -> bool {
-    let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-    owners
-        .into_iter()
-        .flatten()
-        .any(|owner| matches!(owner.get("kind").and_then(Value::as_str), Some("DaemonSet" | "Node")))
 }
 
 fn scale(

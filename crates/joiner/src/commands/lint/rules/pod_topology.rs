@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use joiner_api::names::HOSTNAME_LABEL;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::{Selector, SelectorExt};
 
 use super::label_keys::meant;
 use crate::commands::lint::finding::Hit;
@@ -87,17 +88,5 @@ pub fn own_pods(subject: &Subject) -> Vec<Hit> {
 }
 
 fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
-    let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
-    equal
-        && selector.match_expressions.iter().flatten().all(|expression| {
-            let value = labels.get(&expression.key);
-            let listed = || value.is_some_and(|value| expression.values.iter().flatten().any(|v| v == value));
-            match expression.operator.as_str() {
-                "In" => listed(),
-                "NotIn" => !listed(),
-                "Exists" => value.is_some(),
-                "DoesNotExist" => value.is_none(),
-                _ => false,
-            }
-        })
+    Selector::try_from(selector.clone()).is_ok_and(|selector| selector.matches(labels))
 }

@@ -1,0 +1,245 @@
+//! The cluster as planning sees it, kept up to date change by change: a decision costs what has changed since the last one, not what the
+//! cluster holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use joiner_api::nodepool::NodeClassReference;
+use joiner_api::{NodeClaim, NodeOverlay};
+use joiner_core::model::Snapshot;
+use joiner_provider::Unavailable;
+use joiner_state::{Cluster, Options, PodIntent, Problem};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use kube::ResourceExt;
+
+use crate::nodepools;
+use crate::offerings::{unavailable, with_stock};
+use crate::pods;
+use crate::provision::{self, Context};
+use crate::world::{Change, World, key_of};
+
+/// What planning knows.
+#[derive(Debug)]
+pub struct Planning {
+    cluster: Cluster,
+    /// Pods that were to be planned for, or expected somewhere, at the last decision.
+    intended: BTreeSet<String>,
+    /// By class: the generation of its types, and the offerings that were left out.
+    types: BTreeMap<NodeClassReference, (u64, Unavailable)>,
+    pools: BTreeSet<String>,
+    /// Objects that cannot be read, and why.
+    problems: BTreeMap<String, String>,
+}
+
+impl Planning {
+    /// Nothing known yet.
+    pub fn new(respect_preferences: bool) -> Self {
+        let options = Options { respect_preferences, note_duplicates: false, ..Options::default() };
+        Self {
+            cluster: Cluster::new(options),
+            intended: BTreeSet::new(),
+            types: BTreeMap::new(),
+            pools: BTreeSet::new(),
+            problems: BTreeMap::new(),
+        }
+    }
+
+    /// A pod has changed. One that waits is left out until somebody asks for it.
+    pub fn pod(&mut self, change: &Change<Pod>) {
+        self.follow("Pod", change, Cluster::add_pod, |cluster, namespace, name| {
+            cluster.remove_pod(namespace, name);
+        });
+        if change.new.as_deref().is_some_and(|pod| pods::node_name(pod).is_none()) {
+            let is_new = change.old.as_ref().map(|pod| pod.uid()) != change.new.as_ref().map(|pod| pod.uid());
+            if is_new || !self.intended.contains(&change.key) {
+                self.cluster.intend(&change.key, PodIntent::LeftOut);
+            }
+        }
+    }
+
+    /// A node has changed.
+    pub fn node(&mut self, change: &Change<Node>) {
+        self.follow("Node", change, Cluster::add_node, |cluster, _, name| cluster.remove_node(name));
+    }
+
+    /// A claim has changed.
+    pub fn claim(&mut self, change: &Change<NodeClaim>) {
+        let remove = |cluster: &mut Cluster, _: &str, name: &str| cluster.remove_nodeclaim(name);
+        self.follow("NodeClaim", change, Cluster::add_nodeclaim, remove);
+    }
+
+    /// Overlays have changed.
+    pub fn overlays(&mut self, changes: &[Change<NodeOverlay>]) {
+        let remove = |cluster: &mut Cluster, _: &str, name: &str| cluster.remove_node_overlay(name);
+        self.follow_all("NodeOverlay", changes, Cluster::add_node_overlay, remove);
+    }
+
+    /// DaemonSets have changed.
+    pub fn daemon_sets(&mut self, changes: &[Change<DaemonSet>]) {
+        self.follow_all("DaemonSet", changes, Cluster::add_daemonset, Cluster::remove_daemonset);
+    }
+
+    /// Namespaces have changed.
+    pub fn namespaces(&mut self, changes: &[Change<Namespace>]) {
+        let remove = |cluster: &mut Cluster, _: &str, name: &str| cluster.remove_namespace(name);
+        self.follow_all("Namespace", changes, Cluster::add_namespace, remove);
+    }
+
+    /// Volumes have changed.
+    pub fn volumes(&mut self, changes: &[Change<PersistentVolume>]) {
+        let remove = |cluster: &mut Cluster, _: &str, name: &str| cluster.remove_persistent_volume(name);
+        self.follow_all("PersistentVolume", changes, Cluster::add_persistent_volume, remove);
+    }
+
+    /// Volume claims have changed.
+    pub fn volume_claims(&mut self, changes: &[Change<PersistentVolumeClaim>]) {
+        let (add, remove) = (Cluster::add_persistent_volume_claim, Cluster::remove_persistent_volume_claim);
+        self.follow_all("PersistentVolumeClaim", changes, add, remove);
+    }
+
+    /// Storage classes have changed.
+    pub fn storage_classes(&mut self, changes: &[Change<StorageClass>]) {
+        let remove = |cluster: &mut Cluster, _: &str, name: &str| cluster.remove_storage_class(name);
+        self.follow_all("StorageClass", changes, Cluster::add_storage_class, remove);
+    }
+
+    /// Priority classes have changed.
+    pub fn priority_classes(&mut self, changes: &[Change<PriorityClass>]) {
+        let remove = |cluster: &mut Cluster, _: &str, name: &str| cluster.remove_priority_class(name);
+        self.follow_all("PriorityClass", changes, Cluster::add_priority_class, remove);
+    }
+
+    /// What drivers say of nodes has changed.
+    pub fn csi_nodes(&mut self, changes: &[Change<CSINode>]) {
+        let remove = |cluster: &mut Cluster, _: &str, name: &str| cluster.remove_csi_node(name);
+        self.follow_all("CSINode", changes, Cluster::add_csi_node, remove);
+    }
+
+    fn follow_all<K: ResourceExt>(
+        &mut self,
+        kind: &str,
+        changes: &[Change<K>],
+        add: impl Fn(&mut Cluster, &K) -> Result<(), Problem>,
+        remove: impl Fn(&mut Cluster, &str, &str),
+    ) {
+        changes.iter().for_each(|change| self.follow(kind, change, &add, &remove));
+    }
+
+    /// An object that cannot be read counts as if it were not there, and its problem is told.
+    fn follow<K: ResourceExt>(
+        &mut self,
+        kind: &str,
+        change: &Change<K>,
+        add: impl Fn(&mut Cluster, &K) -> Result<(), Problem>,
+        remove: impl Fn(&mut Cluster, &str, &str),
+    ) {
+        let (namespace, name) = change.key.split_once('/').unwrap_or(("", &change.key));
+        let problem = match &change.new {
+            Some(object) => add(&mut self.cluster, object).err(),
+            None => None,
+        };
+        if change.new.is_none() || problem.is_some() {
+            remove(&mut self.cluster, namespace, name);
+        }
+        self.note(format!("{kind} {}", change.key), problem);
+    }
+
+    fn note(&mut self, object: String, problem: Option<Problem>) {
+        match problem {
+            Some(problem) => drop(self.problems.insert(object, problem.to_string())),
+            None if self.problems.is_empty() => {}
+            None => drop(self.problems.remove(&object)),
+        }
+    }
+
+    /// Objects that are left out because they cannot be read.
+    pub fn problems(&self) -> impl Iterator<Item = &String> {
+        self.problems.values()
+    }
+
+    /// The cluster as it is, with these pods waiting and those expected where they were told to go.
+    pub fn snapshot(&mut self, world: &World, waiting: &[Arc<Pod>], context: &Context) -> Arc<Snapshot> {
+        self.renew_types(world, context);
+        self.renew_pools(world, context);
+        self.renew_intents(world, waiting, context);
+        self.cluster.snapshot()
+    }
+
+    fn renew_types(&mut self, world: &World, context: &Context) {
+        let pools = provision::pools(world, context.registry);
+        let classes: BTreeSet<&NodeClassReference> =
+            pools.map(|pool| &pool.spec.template.spec.node_class_ref).collect();
+        let name_of =
+            |class: &NodeClassReference| (class.group.clone(), class.kind.clone(), class.name.clone());
+        let gone: Vec<NodeClassReference> =
+            self.types.keys().filter(|class| !classes.contains(class)).cloned().collect();
+        for class in gone {
+            self.types.remove(&class);
+            self.cluster.remove_catalogue(&name_of(&class));
+        }
+        for class in classes {
+            let set = context.registry.types(class);
+            let state = (set.generation, unavailable(context, class));
+            if self.types.get(class) != Some(&state) {
+                let types = with_stock(&set, &state.1);
+                self.cluster.add_catalogue(Some(name_of(class)), types, &set.well_known);
+                self.types.insert(class.clone(), state);
+            }
+        }
+    }
+
+    fn renew_pools(&mut self, world: &World, context: &Context) {
+        let pools: Vec<_> = provision::pools(world, context.registry).collect();
+        let classes: BTreeSet<&NodeClassReference> =
+            pools.iter().map(|pool| &pool.spec.template.spec.node_class_ref).collect();
+        let well_known: BTreeSet<String> =
+            classes.into_iter().flat_map(|class| context.registry.types(class).well_known.clone()).collect();
+        let mut there = BTreeSet::new();
+        for pool in pools {
+            let class = provision::class_of(world, pool);
+            let facts = nodepools::Facts {
+                pool,
+                class: class.as_deref(),
+                class_trouble: context.watches.of_class(&pool.spec.template.spec.node_class_ref),
+                well_known: &well_known,
+                machines: Vec::new(),
+                now: context.now,
+            };
+            let problem = self.cluster.add_nodepool(&nodepools::with_conditions(&facts)).err();
+            if problem.is_some() {
+                self.cluster.remove_nodepool(&pool.name_any());
+            } else {
+                there.insert(pool.name_any());
+            }
+            self.note(format!("NodePool {}", pool.name_any()), problem);
+        }
+        for gone in self.pools.difference(&there) {
+            self.cluster.remove_nodepool(gone);
+        }
+        self.pools = there;
+    }
+
+    fn renew_intents(&mut self, world: &World, waiting: &[Arc<Pod>], context: &Context) {
+        let mut wanted: BTreeMap<String, PodIntent> = BTreeMap::new();
+        for key in context.provisionable {
+            let uid = world.pods.get(key).and_then(|pod| pod.uid());
+            if let Some(place) = uid.and_then(|uid| context.expected.get(&uid)) {
+                wanted.insert(key.clone(), PodIntent::Expected(place));
+            }
+        }
+        for pod in waiting {
+            let is_bound = pods::node_name(pod).is_some();
+            wanted.insert(key_of(&**pod), if is_bound { PodIntent::Moving } else { PodIntent::AsSeen });
+        }
+        for key in self.intended.iter().filter(|key| !wanted.contains_key(*key)) {
+            self.cluster.intend(key, PodIntent::LeftOut);
+        }
+        for (key, intent) in &wanted {
+            self.cluster.intend(key, *intent);
+        }
+        self.intended = wanted.into_keys().collect();
+    }
+}
