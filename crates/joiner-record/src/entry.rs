@@ -7,7 +7,6 @@ use crate::decision::{Decision, DecisionId, Settled};
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "camelCase", rename_all_fields = "camelCase")]
-#[expect(clippy::large_enum_variant, reason = "nearly all lines are decisions")]
 pub enum Entry {
     /// Something was decided.
     Decided(Decision),

@@ -1,5 +1,7 @@
 //! Every kind of decision is written as JSON and read back equal, and has its sentence.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

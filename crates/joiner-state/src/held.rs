@@ -136,10 +136,10 @@ impl Held {
     /// Whether nothing has changed that everything depends on.
     fn can_go_on(&self, cluster: &Cluster, changes: &Changes) -> bool {
         !changes.frame
-            && !(changes.drivers && self.frame.limited_drivers != limited_drivers(cluster))
-            && !(changes.namespaces && self.namespaces.is_some())
-            && !(changes.specs
-                && (self.lanes != needed_lanes(cluster) || self.namespaces != namespaces_in_use(cluster)))
+            && (!changes.drivers || self.frame.limited_drivers == limited_drivers(cluster))
+            && (!changes.namespaces || self.namespaces.is_none())
+            && (!changes.specs
+                || self.lanes == needed_lanes(cluster) && self.namespaces == namespaces_in_use(cluster))
     }
 
     /// The next snapshot; `None` if it turns out that everything has to be lowered again.

@@ -426,7 +426,7 @@ fn planned(snapshot: &Snapshot, packing: Packing) -> String {
         );
     }
     for refused in &plan.refused {
-        let reasons: Vec<&str> = refused.reasons.iter().map(|reason| reason.message.as_str()).collect();
+        let reasons: Vec<String> = refused.reasons.iter().map(|reason| reason.message()).collect();
         let _ = writeln!(out, "{} {reasons:?}", name(&refused.pod));
     }
     out
@@ -492,6 +492,7 @@ proptest! {
 }
 
 /// Sequences tried; more with `JOINER_HELD_CASES`.
+#[expect(clippy::disallowed_methods, reason = "how often to try is for whoever runs the test")]
 fn cases() -> u32 {
     std::env::var("JOINER_HELD_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
 }
