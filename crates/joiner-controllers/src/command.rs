@@ -121,6 +121,52 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// What it does, as metrics and logs name it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::CreateClaim(_) => "create_claim",
+            Self::PatchClaim { .. } => "patch_claim",
+            Self::PatchClaimStatus { .. } => "patch_claim_status",
+            Self::DeleteClaim { .. } => "delete_claim",
+            Self::PatchNode { .. } => "patch_node",
+            Self::DeleteNode { .. } => "delete_node",
+            Self::ConfirmEmpty { .. } => "confirm_empty",
+            Self::PatchPool { .. } => "patch_pool",
+            Self::PatchPoolStatus { .. } => "patch_pool_status",
+            Self::Evict { .. } => "evict",
+            Self::DeletePod { .. } => "delete_pod",
+            Self::Terminate { .. } => "terminate",
+            Self::CancelLaunch { .. } => "cancel_launch",
+            Self::WriteRecord(_) => "write_record",
+            Self::CreateEvent(_) => "create_event",
+            Self::PatchEvent { .. } => "patch_event",
+        }
+    }
+
+    /// What it is about: a name, with the namespace in front where there is one, or a provider id.
+    pub fn object(&self) -> String {
+        match self {
+            Self::CreateClaim(claim) => claim.metadata.name.clone().unwrap_or_default(),
+            Self::PatchClaim { name, .. }
+            | Self::PatchClaimStatus { name, .. }
+            | Self::DeleteClaim { name, .. }
+            | Self::PatchNode { name, .. }
+            | Self::DeleteNode { name, .. }
+            | Self::ConfirmEmpty { node: name }
+            | Self::PatchPool { name, .. }
+            | Self::PatchPoolStatus { name, .. } => name.clone(),
+            Self::Evict { namespace, name, .. }
+            | Self::DeletePod { namespace, name, .. }
+            | Self::PatchEvent { namespace, name, .. } => format!("{namespace}/{name}"),
+            Self::Terminate { provider_id, .. } => provider_id.clone(),
+            Self::CancelLaunch { handle, .. } => handle.0.clone(),
+            Self::WriteRecord(map) => map.metadata.name.clone().unwrap_or_default(),
+            Self::CreateEvent(event) => event.metadata.name.clone().unwrap_or_default(),
+        }
+    }
+}
+
 /// What came of a command.
 #[derive(Debug)]
 pub enum Done {
@@ -137,20 +183,63 @@ pub enum Done {
 }
 
 /// Why a command was not carried out.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Failure {
     /// Somebody else changed the object.
+    #[error("somebody else changed the object")]
     Conflict,
     /// There is no such object.
+    #[error("there is no such object")]
     Gone,
     /// A disruption budget says no, or the server asks for patience.
+    #[error("{0}")]
     Later(String),
     /// Pods came to the node.
+    #[error("pods came to the node")]
     NotEmpty,
+    /// It was decided by a leader that leads no more, or the process is ending: it was not sent.
+    #[error("decided in an earlier epoch, not sent")]
+    Fenced,
+    /// Too many calls wait already: it was not sent.
+    #[error("too many calls are waiting, not sent")]
+    Overloaded,
+    /// There was no answer, and the object shows that nothing was done.
+    #[error("{0}; it was not carried out")]
+    NotDone(String),
+    /// There was no answer, and the object cannot be read either.
+    #[error("{0}")]
+    Unknown(String),
     /// The provider failed.
+    #[error("{0}")]
     Provider(joiner_provider::Error),
     /// Anything else.
+    #[error("{0}")]
     Other(String),
+}
+
+impl Failure {
+    /// Its name in metrics.
+    pub fn name(&self) -> &'static str {
+        use joiner_provider::Error;
+        match self {
+            Self::Conflict => "conflict",
+            Self::Gone => "gone",
+            Self::Later(_) => "later",
+            Self::NotEmpty => "not_empty",
+            Self::Fenced => "fenced",
+            Self::Overloaded => "overloaded",
+            Self::NotDone(_) => "not_done",
+            Self::Unknown(_) => "unknown",
+            Self::Provider(Error::NoCapacity { .. }) => "insufficient_capacity",
+            Self::Provider(Error::ClassNotReady(_)) => "node_class_not_ready",
+            Self::Provider(Error::Throttled { .. }) => "throttled",
+            Self::Provider(Error::Denied(_)) => "denied",
+            Self::Provider(Error::Quota { .. }) => "quota",
+            Self::Provider(Error::Invalid { .. }) => "rejected",
+            Self::Provider(Error::Transient(_)) => "transient",
+            Self::Other(_) => "failed",
+        }
+    }
 }
 
 /// What a look at something leads to.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use joiner_api::names::kinds;
 use joiner_record::decision::MOST_NAMED;
 use joiner_record::{
     Alternative, Command as Told, Decision, DecisionId, Entry, Outcome, PriceChange, Ring, Settled, Subject,
@@ -42,6 +43,18 @@ pub fn subject_of<K: kube::Resource<DynamicType = ()>>(object: &K) -> Subject {
         namespace: object.namespace(),
         name: object.name_any(),
         uid: object.uid(),
+    }
+}
+
+/// What a key is about; one that is about no single object goes by its own name.
+pub fn subject_of_key(key: &Key) -> Subject {
+    match key {
+        Key::Claim(name) => Subject::new(kinds::NODE_CLAIM, name, None),
+        Key::Node(name) => Subject::new("Node", name, None),
+        Key::Pool(name) => Subject::new(kinds::NODE_POOL, name, None),
+        Key::Provision | Key::Disruption | Key::Collect | Key::Adoption | Key::Event(_) | Key::Record => {
+            Subject::new("Key", key.to_string(), None)
+        }
     }
 }
 
@@ -217,9 +230,12 @@ fn outcome(result: &Result<Done, Failure>) -> Outcome {
         Err(Failure::Conflict) => Outcome::Conflict,
         Err(Failure::Gone) => Outcome::Gone,
         Err(Failure::NotEmpty) => Outcome::NotEmpty,
-        Err(Failure::Later(message)) => Outcome::Postponed { message: message.clone() },
-        Err(Failure::Provider(error)) => Outcome::Failed { message: error.to_string() },
-        Err(Failure::Other(message)) => Outcome::Failed { message: message.clone() },
+        Err(failure @ (Failure::Later(_) | Failure::Fenced | Failure::Overloaded)) => {
+            Outcome::Postponed { message: failure.to_string() }
+        }
+        Err(
+            failure @ (Failure::Provider(_) | Failure::NotDone(_) | Failure::Unknown(_) | Failure::Other(_)),
+        ) => Outcome::Failed { message: failure.to_string() },
     }
 }
 

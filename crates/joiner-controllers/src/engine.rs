@@ -3,24 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::NODEPOOL_LABEL;
-use joiner_provider::{Clock, Health, RankedOffering, Registry};
+use joiner_provider::{Clock, Health, Monotonic, RankedOffering, Registry, Unregistered};
 use joiner_record::{Entry, Reason};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, ResourceExt};
 use tokio::sync::{mpsc, watch as signal};
 use tokio::task::JoinSet;
 
+use crate::clock::Present;
 use crate::command::{Command, Step};
 use crate::decision::{Journal, Moment};
 use crate::emptiness;
-use crate::execute::Executor;
-use crate::lifecycle::signed;
+use crate::executor::{Executor, Fence};
+use crate::metrics::Metrics;
 use crate::nodepools;
+use crate::observed_times::ObservedTimes;
 use crate::planning::Planning;
 use crate::pods;
 use crate::provision::Nominations;
@@ -39,7 +41,7 @@ use crate::world::{Change, Seen, Shelf, World};
 const ROOM: usize = 4096;
 /// Events taken in before keys are looked at.
 const AT_ONCE: usize = 1024;
-/// The loop wakes at least so often, in case the clock was set.
+/// The loop wakes at least so often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 /// Decisions a summary carries.
 const JOURNAL_TAIL: usize = 50;
@@ -69,7 +71,17 @@ impl Controllers {
         self.engine.journal.follow(room)
     }
 
-    /// Runs until told to end. Writes that are under way are finished first.
+    /// Lets writes through or not; whoever decides who leads moves it. It is open from the start.
+    pub fn fence(&self) -> Fence {
+        self.engine.executor.fence().clone()
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        self.engine.metrics.clone()
+    }
+
+    /// Runs until told to end. Writes that are under way are finished first, if that does not take too long.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         self.engine.run(shutdown).await;
     }
@@ -79,8 +91,9 @@ impl Controllers {
 pub(crate) struct Engine {
     client: Client,
     pub(crate) registry: Registry,
-    executor: Executor,
-    clock: Arc<dyn Clock>,
+    pub(crate) executor: Executor,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) world: World,
     pub(crate) planning: Planning,
@@ -93,7 +106,9 @@ pub(crate) struct Engine {
     /// Keys with a step under way; true if they are to be looked at again when it is done.
     pub(crate) busy: BTreeMap<Key, bool>,
     /// Keys that failed: not before then, and how often.
-    pub(crate) pauses: BTreeMap<Key, (Timestamp, u32)>,
+    pub(crate) pauses: BTreeMap<Key, (Monotonic, u32)>,
+    /// Keys whose steps have panicked: not before then, whatever happens.
+    pub(crate) held: BTreeMap<Key, Monotonic>,
     /// Pods that the scheduler found no place for.
     pub(crate) provisionable: BTreeSet<String>,
     /// Of those, the ones that no machine helps, and why.
@@ -105,11 +120,11 @@ pub(crate) struct Engine {
     /// What decisions of this turn change in what all machines cost.
     decided_usd_per_hour: f64,
     /// When decisions were last written to the API, and all up to which change.
-    pub(crate) record_written: (Timestamp, u64),
+    pub(crate) record_written: (Option<Monotonic>, u64),
     /// When pods last came to or left the node of a claim.
-    pub(crate) pod_events: BTreeMap<String, Timestamp>,
+    pub(crate) pod_events: BTreeMap<String, Monotonic>,
     /// Since when a claim's node has been empty and free to go.
-    pub(crate) empty_since: BTreeMap<String, Timestamp>,
+    pub(crate) empty_since: BTreeMap<String, Monotonic>,
     /// Claims whose nodes are just being taken out.
     pub(crate) leaving: BTreeSet<String>,
     /// Provider ids of machines that are no more.
@@ -120,9 +135,13 @@ pub(crate) struct Engine {
     pub(crate) planned_offerings: BTreeMap<String, Arc<[RankedOffering]>>,
     pub(crate) last_plan: Option<LastPlan>,
     pub(crate) roster: Roster,
+    /// The times that claims and pods of draining nodes carry.
+    pub(crate) times: ObservedTimes,
     /// When keys that look at many objects were last looked at.
-    looked: BTreeMap<Key, Timestamp>,
+    looked: BTreeMap<Key, Monotonic>,
     pub(crate) to_launch: Vec<Arc<NodeClaim>>,
+    /// Machines that their providers could not be told of, by the provider's name.
+    pub(crate) to_adopt: BTreeMap<String, Vec<Unregistered>>,
     pub(crate) reports: mpsc::Sender<Report>,
     inbox: Option<mpsc::Receiver<Report>>,
     pub(crate) tasks: JoinSet<()>,
@@ -133,19 +152,17 @@ pub(crate) struct Engine {
 /// Pods that wait for the next decision.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    pub(crate) opened: Option<Timestamp>,
-    pub(crate) last: Option<Timestamp>,
+    pub(crate) opened: Option<Monotonic>,
+    pub(crate) last: Option<Monotonic>,
     pub(crate) uids: BTreeSet<String>,
     /// When pods were last decided on.
-    pub(crate) decided: BTreeMap<String, Timestamp>,
+    pub(crate) decided: BTreeMap<String, Monotonic>,
 }
 
 impl Batch {
     /// When the batch closes, if one is open.
-    pub(crate) fn due(&self, settings: &Settings) -> Option<Timestamp> {
-        let idle = self.last?.checked_add(signed(settings.batch_idle)).ok()?;
-        let most = self.opened?.checked_add(signed(settings.batch_max)).ok()?;
-        Some(idle.min(most))
+    pub(crate) fn due(&self, settings: &Settings) -> Option<Monotonic> {
+        Some((self.last? + settings.batch_idle).min(self.opened? + settings.batch_max))
     }
 }
 
@@ -158,10 +175,14 @@ impl Engine {
         publisher: signal::Sender<Summary>,
     ) -> Self {
         let (reports, inbox) = mpsc::channel(ROOM);
+        let metrics = Arc::new(Metrics::default());
+        let executor =
+            Executor::new(client.clone(), registry.clone(), clock.clone(), metrics.clone(), &settings);
         let mut world = World::default();
         world.classes = registry.kinds().map(|(kind, _)| (kind.group_kind(), Shelf::default())).collect();
         Self {
-            executor: Executor::new(client.clone(), registry.clone()),
+            executor,
+            metrics,
             client,
             registry,
             journal: Journal::new(settings.journal, settings.journal_bytes, clock.now()),
@@ -178,20 +199,23 @@ impl Engine {
             batch: Batch::default(),
             busy: BTreeMap::new(),
             pauses: BTreeMap::new(),
+            held: BTreeMap::new(),
             provisionable: BTreeSet::new(),
             refused: BTreeMap::new(),
             watches: WatchHealth::default(),
             generation: 0,
             decided_usd_per_hour: 0.0,
-            record_written: (Timestamp::MIN, 0),
+            record_written: (None, 0),
             pod_events: BTreeMap::new(),
             empty_since: BTreeMap::new(),
             leaving: BTreeSet::new(),
             gone: BTreeSet::new(),
             last_plan: None,
             roster: Roster::default(),
+            times: ObservedTimes::default(),
             looked: BTreeMap::new(),
             to_launch: Vec::new(),
+            to_adopt: BTreeMap::new(),
             reports,
             inbox: Some(inbox),
             tasks: JoinSet::new(),
@@ -205,17 +229,23 @@ impl Engine {
         let mut events = watch::start(&self.client, &self.registry, &mut watches);
         let Some(mut inbox) = self.inbox.take() else { return };
         let mut shutdown = std::pin::pin!(shutdown);
+        let mut woke = Instant::now();
         loop {
-            let now = self.clock.now();
+            let now = self.clock.monotonic();
             let decides = self.started && !self.watches.blocks();
-            let pause = self.queue.next_due().filter(|_| decides).map_or(LONGEST_SLEEP, |due| {
-                Duration::try_from(due.duration_since(now)).unwrap_or_default().min(LONGEST_SLEEP)
-            });
+            let due = self.queue.next_due().filter(|_| decides);
+            let pause = due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP));
+            self.metrics.set_queue_depth(self.queue.len());
+            self.metrics.stalled(woke.elapsed());
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
-                Some(report) = inbox.recv() => self.take_report(report),
+                Some(report) = inbox.recv() => {
+                    woke = Instant::now();
+                    self.take_report(report);
+                }
                 seen = events.recv() => {
+                    woke = Instant::now();
                     let Some(seen) = seen else { break };
                     self.take_seen(seen);
                     for _ in 1..AT_ONCE {
@@ -223,7 +253,7 @@ impl Engine {
                         self.take_seen(seen);
                     }
                 }
-                () = self.clock.sleep(pause) => {}
+                () = self.clock.sleep(pause) => woke = Instant::now(),
             }
             while self.tasks.try_join_next().is_some() {}
             if !self.started && self.world.is_filled() {
@@ -232,13 +262,11 @@ impl Engine {
             if self.started && !self.watches.blocks() {
                 self.turn();
             }
-            let now = self.now();
-            self.write_record(now);
-            self.publish(now);
+            self.write_record();
+            self.publish(self.now());
         }
         watches.abort_all();
-        // What was begun is finished, or nobody would know what became of it.
-        while self.tasks.join_next().await.is_some() {}
+        self.finish(inbox).await;
     }
 
     /// What is known changes.
@@ -250,44 +278,48 @@ impl Engine {
         self.clock.now()
     }
 
+    pub(crate) fn present(&self) -> Present {
+        Present::of(&*self.clock)
+    }
+
     /// Everything has been listed: from now on decisions are made.
     fn start(&mut self) {
         self.started = true;
-        let now = self.now();
-        self.adopt_unregistered(now);
-        self.queue.add(Key::Disruption, now);
-        self.queue.add(Key::Collect, now);
-        self.queue.add(Key::Provision, now);
+        self.adopt_unregistered();
+        self.soon(Key::Disruption);
+        self.soon(Key::Collect);
+        self.soon(Key::Provision);
     }
 
     /// Looks at everything that is due.
     fn turn(&mut self) {
-        let now = self.now();
+        let Present { wall: now, monotonic } = self.present();
         self.roster.refresh(&self.world, &self.registry);
         self.decided_usd_per_hour = 0.0;
-        while let Some(key) = self.queue.pop(now) {
+        while let Some(key) = self.queue.pop(monotonic) {
             if let Some(again) = self.busy.get_mut(&key) {
                 *again = true;
                 continue;
             }
-            if let Some(due) = self.not_before(&key, now) {
+            if let Some(due) = self.not_before(&key, monotonic) {
                 self.queue.add(key, due);
                 continue;
             }
-            self.look(&key, now);
+            self.look_safely(&key, now);
         }
         self.launch();
     }
 
     /// When a key may be looked at, if not now. A look at all machines costs as much as there are machines, and in busy times each change
     /// of one asks for it: so many changes share one.
-    fn not_before(&mut self, key: &Key, now: Timestamp) -> Option<Timestamp> {
+    fn not_before(&mut self, key: &Key, now: Monotonic) -> Option<Monotonic> {
+        if let Some(due) = self.held.get(key).filter(|due| **due > now) {
+            return Some(*due);
+        }
         if !matches!(key, Key::Pool(_) | Key::Disruption) {
             return None;
         }
-        // A look in the future was before the clock was set back.
-        let last = self.looked.get(key).filter(|last| **last <= now);
-        let due = last.and_then(|last| last.checked_add(signed(self.settings.look_interval)).ok());
+        let due = self.looked.get(key).map(|last| *last + self.settings.look_interval);
         if due.is_some_and(|due| due > now) {
             return due;
         }
@@ -310,26 +342,15 @@ impl Engine {
             self.journal.record(decided, &key, &commands, moment);
         }
         if let Some(again) = step.again {
-            self.queue.add(key.clone(), again);
+            // What was found is by the wall clock of that moment; how far away it is counts.
+            let wait = Duration::try_from(again.duration_since(now)).unwrap_or_default();
+            let due = self.clock.monotonic() + wait;
+            self.queue.add(key.clone(), due);
         }
         if step.commands.is_empty() && step.each.is_empty() {
             return;
         }
         self.spawn(key, step.each, step.commands);
-    }
-
-    pub(crate) fn spawn(&mut self, key: Key, each: Vec<Command>, ordered: Vec<Command>) {
-        self.busy.insert(key.clone(), false);
-        let (executor, reports, at_once) =
-            (self.executor.clone(), self.reports.clone(), self.settings.parallel_writes);
-        self.tasks.spawn(async move {
-            let each_done = executor.run_each(&each, at_once).await;
-            let ordered_done = executor.run_in_order(&ordered).await;
-            let each = each.into_iter().zip(each_done).collect();
-            let ordered = ordered.into_iter().zip(ordered_done).collect();
-            // Nobody listens any more only at the end.
-            let _ = reports.send(Report::Ran { key, each, ordered }).await;
-        });
     }
 
     /// Whether a claim is of a node class that is served here.
@@ -391,7 +412,7 @@ impl Engine {
     }
 
     pub(crate) fn soon(&mut self, key: Key) {
-        let now = self.now();
+        let now = self.clock.monotonic();
         self.queue.add(key, now);
     }
 
@@ -418,17 +439,15 @@ impl Engine {
             && let Some(uid) = old.and_then(|pod| pod.metadata.uid.as_ref())
         {
             self.evictions.done(uid);
+            self.times.forget(uid);
         }
     }
 
     /// A pod asks for a decision, unless there was one a short while ago.
     fn pod_waits(&mut self, uid: String) {
-        let now = self.now();
-        let recently = self
-            .batch
-            .decided
-            .get(&uid)
-            .is_some_and(|time| now.duration_since(*time) < signed(self.settings.retry_interval));
+        let now = self.clock.monotonic();
+        let decided = self.batch.decided.get(&uid);
+        let recently = decided.is_some_and(|time| now.since(*time) < self.settings.retry_interval);
         if recently || !self.batch.uids.insert(uid) {
             return;
         }
@@ -448,7 +467,7 @@ impl Engine {
             self.soon(Key::Node(name.to_owned()));
         }
         let Some(claim) = self.world.claim_of(&node).map(|claim| claim.name_any()) else { return };
-        let now = self.now();
+        let now = self.clock.monotonic();
         let became = |is: fn(&Pod) -> bool| new.is_some_and(is) && !old.is_some_and(is);
         let of_daemon = new.or(old).is_some_and(pods::is_daemon);
         let moved = became(|pod| pods::node_name(pod).is_some())
@@ -480,7 +499,7 @@ impl Engine {
         for node in nodes.into_iter().flatten() {
             claims.extend(self.world.claims_of(node).into_iter().map(|claim| claim.name_any()));
             if let (true, Some(pool)) = (resized, node.labels().get(NODEPOOL_LABEL)) {
-                self.queue.add(Key::Pool(pool.clone()), self.clock.now());
+                self.queue.add(Key::Pool(pool.clone()), self.clock.monotonic());
             }
         }
         for claim in claims {
@@ -513,7 +532,7 @@ impl Engine {
         let resized = change.old.as_deref().map(size) != change.new.as_deref().map(size);
         for claim in claims.into_iter().flatten().filter(|_| resized) {
             if let Some(pool) = claim.labels().get(NODEPOOL_LABEL) {
-                self.queue.add(Key::Pool(pool.clone()), self.clock.now());
+                self.queue.add(Key::Pool(pool.clone()), self.clock.monotonic());
             }
         }
         let nodes: Vec<String> = claims
@@ -540,6 +559,9 @@ impl Engine {
             }
             self.leaving.remove(&change.key);
             self.planned_offerings.remove(&change.key);
+            if let Some(uid) = change.old.as_ref().and_then(|claim| claim.metadata.uid.as_ref()) {
+                self.times.forget(uid);
+            }
             self.pauses.remove(&Key::Claim(change.key.clone()));
             if let Some(id) =
                 change.old.as_ref().and_then(|claim| claim.status.as_ref()?.provider_id.as_ref())

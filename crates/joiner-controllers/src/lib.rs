@@ -11,8 +11,8 @@
 //! One task, [`Controllers::run`], owns everything that is known. Watches ([`watch`]) and answers to its own writes come to it as events; it brings the
 //! [`world`] up to date and notes which keys ([`queue`]) are to be looked at. A look is a pure function: [`lifecycle`] and [`termination`]
 //! for claims and nodes, [`nodepools`] for pools, [`provision`] for pods without a place, [`emptiness`] for nodes without pods. What it
-//! returns, a [`command::Step`], is carried out by [`execute`] beside the loop, one step per key at a time. Machines are launched and listed
-//! beside it too (`machines`), by whichever provider the [registry](joiner_provider::Registry) names for their class; outcomes come back one by one.
+//! returns, a [`command::Step`], is carried out by the [`executor`] beside the loop, one step per key at a time. Machines are launched and listed
+//! through it too, by whichever provider the [registry](joiner_provider::Registry) names for their class; outcomes come back one by one.
 //!
 //! What this buys:
 //!
@@ -20,6 +20,9 @@
 //!   the plan, it says which pods it is for. A new process reads all of it back. What is only in memory (pauses, tries, the wait
 //!   before an empty node goes) may start over.
 //! * **Nothing is bought twice.** Answers to writes enter the world at once, and claims on their way count as machines.
+//! * **One bad thing stops itself.** A step that panics is caught and its key left alone for a while. Calls go through lanes with bounds; a write
+//!   without an answer is read back before its key is looked at again.
+//! * **Nobody writes who may not.** Each write passes a [`Fence`] just before it is sent.
 //! * **Equal runs are equal.** Time comes from a [`Clock`](joiner_provider::Clock) and tokio's timers, names from a seed; queues and maps are ordered. With paused time and one
 //!   thread two runs write the same things at the same moments.
 //!
@@ -28,17 +31,20 @@
 //!
 //! Rejected: kube's `Controller`, whose pending set is hashed, so that two runs differ; locks around shared state; a look that writes by itself.
 
+mod backoff;
 pub mod claims;
 mod clock;
 pub mod command;
 pub mod decision;
 pub mod emptiness;
 mod engine;
-pub mod execute;
+pub mod executor;
 pub mod lifecycle;
 mod looks;
 mod machines;
+pub mod metrics;
 pub mod nodepools;
+pub mod observed_times;
 mod offerings;
 pub mod planning;
 pub mod pods;
@@ -50,13 +56,16 @@ mod reports;
 mod roster;
 mod settings;
 mod summary;
+mod tasks;
 mod telling;
 pub mod termination;
 pub mod watch;
 pub mod watch_health;
 pub mod world;
 
-pub use clock::RuntimeClock;
+pub use clock::{Present, RuntimeClock};
 pub use engine::Controllers;
-pub use settings::Settings;
+pub use executor::Fence;
+pub use metrics::Metrics;
+pub use settings::{LaneLimits, LaneSettings, Settings};
 pub use summary::{LastPlan, Summary};

@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 
 use crate::command::{Command, Step};
 use crate::decision::{Decided, subject_of};
+use crate::observed_times::TimesOf;
 use crate::record::{Level, Note, cut};
 use crate::settings::Settings;
 
@@ -36,6 +37,8 @@ pub struct Facts<'a> {
     pub pool: Option<&'a NodePool>,
     /// When a pod last came to or left its node, as seen by this process.
     pub pod_event: Option<Timestamp>,
+    /// The times that the claim carries.
+    pub times: TimesOf<'a>,
     /// The present.
     pub now: Timestamp,
     /// Durations.
@@ -134,7 +137,7 @@ fn expire(facts: &Facts, step: &mut Step) -> bool {
     let claim = facts.claim;
     let age = claim.spec.expire_after.as_deref().and_then(|text| NillableDuration::parse(text).ok());
     let Some(age) = age.and_then(|age| age.duration()) else { return false };
-    let due = later(created(claim, facts.now), age.to_signed_duration());
+    let due = later(facts.times.past(created(claim, facts.now)), age.to_signed_duration());
     if facts.now < due {
         step.again_at(due);
         return false;
@@ -320,8 +323,8 @@ fn not_initialised(claim: &NodeClaim, node: &Node) -> Option<(&'static str, Stri
 
 /// Whether the claim has been quiet for long enough to be looked at for consolidation.
 fn consolidatable(facts: &Facts, set: &mut ConditionSet, status: &mut NodeClaimStatus, step: &mut Step) {
+    let stored = status.last_pod_event_time.as_ref().map(|time| facts.times.past(time.0));
     if let Some(event) = facts.pod_event {
-        let stored = status.last_pod_event_time.as_ref().map(|time| time.0);
         let stale = stored
             .is_none_or(|stored| event.duration_since(stored) >= signed(facts.settings.pod_event_interval));
         if stale {
@@ -339,8 +342,8 @@ fn consolidatable(facts: &Facts, set: &mut ConditionSet, status: &mut NodeClaimS
         clear(set);
         return;
     };
-    let stored = status.last_pod_event_time.as_ref().map(|time| time.0);
-    let initialised = set.get(conditions::INITIALIZED).map(|condition| condition.last_transition_time.0);
+    let initialised =
+        set.get(conditions::INITIALIZED).map(|condition| facts.times.past(condition.last_transition_time.0));
     let Some(since) = stored.max(facts.pod_event).or(initialised) else { return };
     let due = later(since, wait.to_signed_duration());
     if facts.now >= due {
@@ -363,7 +366,9 @@ fn liveness(facts: &Facts, set: &ConditionSet, step: &mut Step) -> bool {
     } else {
         (conditions::LAUNCHED, facts.settings.launch_timeout)
     };
-    let since = set.get(condition_type).map_or(facts.now, |condition| condition.last_transition_time.0);
+    let since = set
+        .get(condition_type)
+        .map_or(facts.now, |condition| facts.times.past(condition.last_transition_time.0));
     let due = later(since, signed(limit));
     if facts.now < due {
         step.again_at(due);

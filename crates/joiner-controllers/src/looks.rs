@@ -18,7 +18,7 @@ use crate::command::{Command, Step};
 use crate::decision::{Decided, subject_of};
 use crate::emptiness::{self, Candidate, Stays};
 use crate::engine::Engine;
-use crate::lifecycle::{self, signed, status_patch, subject};
+use crate::lifecycle::{self, status_patch, subject};
 use crate::nodepools;
 use crate::provision::{self, Context, Proposal};
 use crate::queue::Key;
@@ -43,16 +43,21 @@ impl Engine {
             Key::Disruption => self.disrupt(now),
             Key::Collect => {
                 self.list_instances();
-                self.again(Key::Collect, now, self.settings.collect_interval);
+                self.again(Key::Collect, self.settings.collect_interval);
+            }
+            Key::Adoption => {
+                let machines = std::mem::take(&mut self.to_adopt);
+                if !machines.is_empty() {
+                    self.adopt(machines);
+                }
             }
             Key::Event(_) | Key::Record => {}
         }
     }
 
-    fn again(&mut self, key: Key, now: Timestamp, wait: std::time::Duration) {
-        if let Ok(time) = now.checked_add(signed(wait)) {
-            self.queue.add(key, time);
-        }
+    fn again(&mut self, key: Key, wait: std::time::Duration) {
+        let due = self.present().monotonic + wait;
+        self.queue.add(key, due);
     }
 
     fn look_at_claim(&mut self, name: &str, now: Timestamp) {
@@ -60,6 +65,8 @@ impl Engine {
         if !self.is_ours(&claim) {
             return;
         }
+        let present = self.present();
+        self.times.observe_claim(&claim, present);
         let nodes: Vec<&Node> = self.world.nodes_of(&claim).into_iter().map(|node| &**node).collect();
         let step = if claim.metadata.deletion_timestamp.is_some() {
             let id = claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
@@ -77,7 +84,11 @@ impl Engine {
                 claim: &claim,
                 nodes,
                 pool: pool.map(|pool| &**pool),
-                pod_event: self.pod_events.get(name).copied(),
+                pod_event: self
+                    .pod_events
+                    .get(name)
+                    .map(|time| present.before(present.monotonic.since(*time))),
+                times: self.times.of(claim.metadata.uid.as_deref(), present),
                 now,
                 settings: &self.settings,
             })
@@ -88,7 +99,7 @@ impl Engine {
             return;
         }
         match self.pauses.get(&Key::Claim(name.to_owned())) {
-            Some((due, _)) if *due > now => self.queue.add(Key::Claim(name.to_owned()), *due),
+            Some((due, _)) if *due > present.monotonic => self.queue.add(Key::Claim(name.to_owned()), *due),
             _ => self.launch_soon(claim),
         }
     }
@@ -100,7 +111,11 @@ impl Engine {
         if node.metadata.deletion_timestamp.is_none() || !finalizer {
             return;
         }
-        let world = &self.world;
+        let (present, world) = (self.present(), &self.world);
+        if let Some(claim) = world.claim_of(&node) {
+            self.times.observe_claim(claim, present);
+        }
+        world.pods_on(name).for_each(|pod| self.times.observe_pod(pod, present));
         let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
         let attached = |attachment: &&Arc<k8s_openapi::api::storage::v1::VolumeAttachment>| {
             attachment.spec.node_name == name
@@ -114,7 +129,8 @@ impl Engine {
             volumes: world.volumes.values().map(|of| &**of).collect(),
             machine_gone: id.is_some_and(|id| self.gone.contains(id)),
             evictions: &self.evictions,
-            now,
+            times: &self.times,
+            present,
             settings: &self.settings,
         });
         self.carry_out(Key::Node(name.to_owned()), step, now);
@@ -151,14 +167,15 @@ impl Engine {
     }
 
     fn provision(&mut self, now: Timestamp) {
-        if let Some(due) = self.batch.due(&self.settings).filter(|due| *due > now) {
+        let present = self.present();
+        if let Some(due) = self.batch.due(&self.settings).filter(|due| *due > present.monotonic) {
             self.queue.add(Key::Provision, due);
             return;
         }
         let in_need = self.in_need();
         self.nominations.forget(|uid| in_need.contains(uid));
         self.batch.decided.retain(|uid, _| in_need.contains(uid));
-        let expected = self.nominations.expected(&self.world, &in_need, now, &self.settings);
+        let expected = self.nominations.expected(&self.world, &in_need, &self.times, present, &self.settings);
         let context = Context {
             registry: &self.registry,
             settings: &self.settings,
@@ -169,9 +186,10 @@ impl Engine {
             now,
         };
         let waiting = provision::waiting(&self.world, &context);
-        let retry = signed(self.settings.retry_interval);
-        let is_new =
-            |uid: &String| self.batch.decided.get(uid).is_none_or(|time| now.duration_since(*time) >= retry);
+        let retry = self.settings.retry_interval;
+        let is_new = |uid: &String| {
+            self.batch.decided.get(uid).is_none_or(|time| present.monotonic.since(*time) >= retry)
+        };
         let any_new = waiting.iter().any(|pod| pod.uid().is_some_and(|uid| is_new(&uid)));
         let in_flight = expected.keys().any(|uid| in_need.contains(uid));
         let proposal =
@@ -181,11 +199,11 @@ impl Engine {
         self.batch.uids.clear();
         if !waiting.is_empty() || in_flight {
             // Pods without a place are tried again; those with one are, if they never arrive.
-            self.again(Key::Provision, now, self.settings.retry_interval);
+            self.again(Key::Provision, self.settings.retry_interval);
         }
         let Some(proposal) = proposal else { return };
         for pod in &waiting {
-            self.batch.decided.insert(pod.uid().unwrap_or_default(), now);
+            self.batch.decided.insert(pod.uid().unwrap_or_default(), present.monotonic);
         }
         let step = self.act_on(&proposal, now);
         self.carry_out(Key::Provision, step, now);
@@ -200,7 +218,7 @@ impl Engine {
 
     fn act_on(&mut self, proposal: &Proposal, now: Timestamp) -> Step {
         let mut step = Step::default();
-        let until = now.checked_add(signed(self.settings.nomination())).unwrap_or(Timestamp::MAX);
+        let until = self.present().monotonic + self.settings.nomination();
         let mut placed: BTreeMap<&str, Subject> = BTreeMap::new();
         for (place, pods) in &proposal.on_nodes {
             let place = match self.world.nodes.get(place) {
@@ -293,11 +311,12 @@ impl Engine {
         let mut look_again = false;
         self.roster.refresh(&self.world, &self.registry);
         let in_need = self.in_need();
-        let expected = self.nominations.expected(&self.world, &in_need, now, &self.settings);
+        let present = self.present();
+        let expected = self.nominations.expected(&self.world, &in_need, &self.times, present, &self.settings);
         let spared: BTreeSet<&String> = expected.values().collect();
         let worth_a_look = self.worth_a_look(&spared);
         let pools: Vec<Arc<NodePool>> = provision::pools(&self.world, &self.registry).cloned().collect();
-        let wait = signed(self.settings.validation_wait);
+        let wait = self.settings.validation_wait;
         for pool in &pools {
             let pool_name = pool.name_any();
             let all = candidates(&self.world, &self.registry, &pool_name, &worth_a_look, &spared);
@@ -306,9 +325,9 @@ impl Engine {
                 let name = candidate.claim.name_any();
                 match emptiness::judge(candidate, now) {
                     Ok(()) => {
-                        let since = *self.empty_since.entry(name).or_insert(now);
-                        let ripe = since.checked_add(wait).unwrap_or(Timestamp::MAX);
-                        if ripe <= now {
+                        let since = *self.empty_since.entry(name).or_insert(present.monotonic);
+                        let ripe = since + wait;
+                        if ripe <= present.monotonic {
                             due.push(candidate);
                         } else {
                             self.queue.add(Key::Disruption, ripe);
@@ -356,7 +375,7 @@ impl Engine {
             self.carry_out(key, step, now);
         }
         if look_again {
-            self.again(Key::Disruption, now, self.settings.retry_interval);
+            self.again(Key::Disruption, self.settings.retry_interval);
         }
     }
 }

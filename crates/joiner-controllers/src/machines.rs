@@ -1,24 +1,27 @@
 //! Calls of the providers beside the loop: launches, lists, and what a new process takes over.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::FutureExt;
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::conditions;
 use joiner_provider::{
-    Error, Launch, LaunchOutcome, LaunchRequest, Provider, RankedOffering, TypeSet, Unavailable,
-    Unregistered, offerings_of_claim,
+    Error, LaunchRequest, Provider, RankedOffering, TypeSet, Unavailable, Unregistered, offerings_of_claim,
 };
 use kube::ResourceExt;
 use tokio::sync::mpsc;
 
+use crate::command::Failure;
 use crate::engine::Engine;
+use crate::executor::{Epoch, Executor};
 use crate::lifecycle::{self, condition, is_true, signed};
 use crate::provision;
 use crate::queue::Key;
 use crate::reports::Report;
+use crate::tasks::panic_message;
 
 /// What one provider is asked for in one turn.
 struct Batch {
@@ -30,8 +33,8 @@ struct Batch {
 
 impl Engine {
     /// Hands machines that were launched and have not joined to their providers.
-    pub(crate) fn adopt_unregistered(&mut self, now: Timestamp) {
-        let mut machines: BTreeMap<String, (Arc<dyn Provider>, Vec<Unregistered>)> = BTreeMap::new();
+    pub(crate) fn adopt_unregistered(&mut self) {
+        let mut machines: BTreeMap<String, Vec<Unregistered>> = BTreeMap::new();
         for claim in self.world.claims.values() {
             let Some(launched) = condition(claim, conditions::LAUNCHED).filter(|of| of.status == "True")
             else {
@@ -42,30 +45,40 @@ impl Engine {
             if joined || claim.metadata.deletion_timestamp.is_some() {
                 continue;
             }
-            let of_provider = machines.entry(provider.name().to_owned());
-            of_provider.or_insert_with(|| (provider.clone(), Vec::new())).1.push(Unregistered {
+            machines.entry(provider.name().to_owned()).or_default().push(Unregistered {
                 claim: claim.clone(),
                 class: provision::stored_class(&self.world, &claim.spec.node_class_ref),
                 launched_at: launched.last_transition_time.0,
             });
         }
-        for (provider, machines) in machines.into_values() {
-            self.tasks.spawn(async move { provider.adopt(machines, now).await });
+        self.adopt(machines);
+    }
+
+    /// Tells providers, by name, of machines that were launched by another process.
+    pub(crate) fn adopt(&mut self, machines: BTreeMap<String, Vec<Unregistered>>) {
+        for (name, machines) in machines {
+            let Some(provider) = self.registry.providers().iter().find(|of| of.name() == name).cloned()
+            else {
+                continue;
+            };
+            let (executor, epoch, now) = (self.executor.clone(), self.executor.fence().epoch(), self.now());
+            self.spawn_guarded(Vec::new(), async move {
+                let adopted = executor.adopt(epoch, &*provider, machines.clone(), now).await;
+                Report::Adopted(name, machines, adopted)
+            });
         }
     }
 
     /// Asks the providers what there is.
     pub(crate) fn list_instances(&mut self) {
         self.busy.insert(Key::Collect, false);
-        let (providers, reports) = (self.registry.providers().to_vec(), self.reports.clone());
-        self.tasks.spawn(async move {
+        let (providers, executor) = (self.registry.providers().to_vec(), self.executor.clone());
+        self.spawn_guarded(vec![Key::Collect], async move {
             let mut lists = Vec::with_capacity(providers.len());
             for provider in providers {
-                let listed = provider.list().try_collect().await;
-                lists.push((provider.name().to_owned(), listed));
+                lists.push((provider.name().to_owned(), executor.list(&*provider).await));
             }
-            // Nobody listens any more only at the end.
-            let _ = reports.send(Report::Listed(lists)).await;
+            Report::Listed(lists)
         });
     }
 
@@ -106,7 +119,8 @@ impl Engine {
             }
         }
         for batch in batches.into_values() {
-            self.tasks.spawn(run(batch, self.reports.clone()));
+            let (executor, epoch) = (self.executor.clone(), self.executor.fence().epoch());
+            self.tasks.spawn(run(batch, executor, epoch, self.reports.clone()));
         }
     }
 
@@ -134,34 +148,29 @@ impl Engine {
     }
 }
 
-async fn run(batch: Batch, reports: mpsc::Sender<Report>) {
+/// Launches a batch, and passes each outcome on as it comes.
+async fn run(batch: Batch, executor: Executor, epoch: Epoch, reports: mpsc::Sender<Report>) {
     let Batch { provider, requests, hopeless } = batch;
-    let tell = async |claim: Arc<NodeClaim>, result: Result<Launch, Error>| {
-        // Nobody listens any more only at the end.
-        let _ = reports.send(Report::Launched(claim, result)).await;
-    };
-    let mut waiting: BTreeMap<String, Arc<NodeClaim>> =
-        requests.iter().map(|request| (request.token().to_owned(), request.claim.clone())).collect();
-    if !requests.is_empty() {
-        let mut outcomes = provider.launch(requests);
-        while let Some(LaunchOutcome { token, result }) = outcomes.next().await {
-            if let Some(claim) = waiting.remove(&token) {
-                tell(claim, result).await;
-            }
+    let claims = requests.iter().map(|request| &request.claim).chain(hopeless.iter().map(|(claim, _)| claim));
+    let keys: Vec<Key> = claims.map(|claim| Key::Claim(claim.name_any())).collect();
+    let (outcomes, mut told) = mpsc::unbounded_channel();
+    let work = async move {
+        if !requests.is_empty() {
+            executor.launch(epoch, &*provider, requests, &outcomes).await;
         }
-    }
-    for claim in waiting.into_values() {
-        let error = Error::Transient(format!("provider {} gave no answer", provider.name()));
-        tell(claim, Err(error)).await;
-    }
-    for (claim, error) in hopeless {
-        // An earlier launch may have made its machine, and only the answer was lost.
-        let found = provider.find_by_claim(claim.metadata.uid.as_deref().unwrap_or_default()).await;
-        let result = match found {
-            Ok(Some(launched)) => Ok(Launch::Launched(Box::new(launched))),
-            Ok(None) => Err(error),
-            Err(failed) => Err(failed),
-        };
-        tell(claim, result).await;
+        for (claim, error) in hopeless {
+            // An earlier launch may have made its machine, and only the answer was lost.
+            executor.look_up(&*provider, claim, Failure::Provider(error), &outcomes).await;
+        }
+    };
+    let pass_on = async {
+        while let Some((claim, result)) = told.recv().await {
+            // Nobody listens any more only at the end.
+            let _ = reports.send(Report::Launched(claim, result)).await;
+        }
+    };
+    let (done, ()) = futures::future::join(AssertUnwindSafe(work).catch_unwind(), pass_on).await;
+    if let Err(panic) = done {
+        let _ = reports.send(Report::Panicked { keys, message: panic_message(&*panic) }).await;
     }
 }

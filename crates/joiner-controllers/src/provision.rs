@@ -15,13 +15,15 @@ use joiner_core::explain::{Cause, Listed, Reject};
 use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
 use joiner_core::plan::{Plan, PlannedMachine};
-use joiner_provider::{GroupKind, Health, OfferingKey, RankedOffering, Registry};
+use joiner_provider::{GroupKind, Health, Monotonic, OfferingKey, RankedOffering, Registry};
 use joiner_record::{Alternative, Machine, Reason};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use crate::claims;
+use crate::clock::Present;
 use crate::lifecycle::{condition, is_true, signed};
+use crate::observed_times::ObservedTimes;
 use crate::offerings::{of_plan, planned_prices};
 use crate::planning::Planning;
 use crate::pods;
@@ -31,11 +33,11 @@ use crate::world::{World, key_of};
 
 /// Places that pods were told to use, by the pod's uid.
 #[derive(Debug, Default)]
-pub struct Nominations(BTreeMap<String, (String, Timestamp)>);
+pub struct Nominations(BTreeMap<String, (String, Monotonic)>);
 
 impl Nominations {
     /// A pod was told to use a place. Whether that is news.
-    pub fn add(&mut self, uid: String, place: String, until: Timestamp) -> bool {
+    pub fn add(&mut self, uid: String, place: String, until: Monotonic) -> bool {
         let is_new = self.0.get(&uid).is_none_or(|(before, _)| *before != place);
         self.0.insert(uid, (place, until));
         is_new
@@ -51,19 +53,22 @@ impl Nominations {
         &self,
         world: &World,
         in_need: &BTreeSet<String>,
-        now: Timestamp,
+        times: &ObservedTimes,
+        present: Present,
         settings: &Settings,
     ) -> BTreeMap<String, String> {
         let mut expected = BTreeMap::new();
         for uid in in_need {
-            let nominated = self.0.get(uid).and_then(|(place, until)| standing(world, place, *until, now));
+            let nominated =
+                self.0.get(uid).and_then(|(place, until)| standing(world, place, present.monotonic < *until));
             // Of several claims the last counts.
             let mut claims = world.planned_for(uid).rev();
             let planned = claims.find_map(|claim| {
-                let up = condition(claim, conditions::INITIALIZED).map(|of| of.last_transition_time.0);
-                let until =
-                    up.unwrap_or(now).checked_add(signed(settings.nomination())).unwrap_or(Timestamp::MAX);
-                standing(world, &claim.name_any(), until, now)
+                let times = times.of(claim.metadata.uid.as_deref(), present);
+                let up = condition(claim, conditions::INITIALIZED);
+                let waited = up.map(|of| present.wall.duration_since(times.past(of.last_transition_time.0)));
+                let recent = waited.is_none_or(|waited| waited < signed(settings.nomination()));
+                standing(world, &claim.name_any(), recent)
             });
             if let Some(place) = planned.or(nominated) {
                 expected.insert(uid.clone(), place);
@@ -74,13 +79,13 @@ impl Nominations {
 }
 
 /// The name under which a place is known to the planner, if pods may still be expected there.
-fn standing(world: &World, place: &str, until: Timestamp, now: Timestamp) -> Option<String> {
+fn standing(world: &World, place: &str, recent: bool) -> Option<String> {
     let node = world.nodes.get(place);
     let claim = world.claims.get(place).or_else(|| world.claim_of(node?));
     let going = claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
         || node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
     let starting = claim.is_some_and(|claim| !is_true(claim, conditions::INITIALIZED));
-    if going || (node.is_none() && claim.is_none()) || !(starting || now < until) {
+    if going || (node.is_none() && claim.is_none()) || !(starting || recent) {
         return None;
     }
     let joined = claim.and_then(|claim| world.nodes_of(claim).first().map(|node| node.name_any()));

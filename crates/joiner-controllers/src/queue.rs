@@ -1,8 +1,9 @@
 //! What is to be looked at, and when: each key once, at its earliest due time, in the order of time and then of asking.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use jiff::Timestamp;
+use joiner_provider::Monotonic;
 
 /// Something to look at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,23 +20,41 @@ pub enum Key {
     Disruption,
     /// Instances and claims that lost each other.
     Collect,
+    /// Machines that the provider does not know of yet.
+    Adoption,
     /// An event to write, by its own name.
     Event(String),
     /// The record of decisions to write.
     Record,
 }
 
+impl fmt::Display for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Claim(name) => write!(out, "nodeclaim/{name}"),
+            Self::Node(name) => write!(out, "node/{name}"),
+            Self::Pool(name) => write!(out, "nodepool/{name}"),
+            Self::Provision => out.write_str("provisioning"),
+            Self::Disruption => out.write_str("disruption"),
+            Self::Collect => out.write_str("collection"),
+            Self::Adoption => out.write_str("adoption"),
+            Self::Event(name) => write!(out, "event/{name}"),
+            Self::Record => out.write_str("record"),
+        }
+    }
+}
+
 /// Keys with their due times.
 #[derive(Debug, Default)]
 pub struct Queue {
-    order: BTreeMap<(Timestamp, u64), Key>,
-    due: BTreeMap<Key, (Timestamp, u64)>,
+    order: BTreeMap<(Monotonic, u64), Key>,
+    due: BTreeMap<Key, (Monotonic, u64)>,
     sequence: u64,
 }
 
 impl Queue {
     /// Asks for a key to be looked at; what was to happen earlier stays.
-    pub fn add(&mut self, key: Key, due: Timestamp) {
+    pub fn add(&mut self, key: Key, due: Monotonic) {
         if let Some(have) = self.due.get(&key) {
             if have.0 <= due {
                 return;
@@ -48,12 +67,22 @@ impl Queue {
     }
 
     /// When something is due next.
-    pub fn next_due(&self) -> Option<Timestamp> {
+    pub fn next_due(&self) -> Option<Monotonic> {
         self.order.first_key_value().map(|((due, _), _)| *due)
     }
 
+    /// How many keys are waiting.
+    pub fn len(&self) -> usize {
+        self.due.len()
+    }
+
+    /// Whether no key is waiting.
+    pub fn is_empty(&self) -> bool {
+        self.due.is_empty()
+    }
+
     /// The first key whose time has come.
-    pub fn pop(&mut self, now: Timestamp) -> Option<Key> {
+    pub fn pop(&mut self, now: Monotonic) -> Option<Key> {
         let first = self.order.first_entry().filter(|entry| entry.key().0 <= now)?;
         let key = first.remove();
         self.due.remove(&key);
@@ -65,8 +94,8 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
+    fn at(second: u64) -> Monotonic {
+        Monotonic::new(std::time::Duration::from_secs(second))
     }
 
     #[test]

@@ -111,7 +111,9 @@ impl Recorder {
         let identity = format!("{kind}/{namespace}/{name}/{uid}/{}/{text}", note.reason);
         if let Some(known) = self.known.get_mut(&identity) {
             let quiet = jiff::SignedDuration::try_from(note.quiet).unwrap_or(jiff::SignedDuration::MAX);
-            if now.duration_since(known.last) < quiet {
+            let since = now.duration_since(known.last);
+            // Time that ran backwards was set, and nobody knows how long ago it was.
+            if !since.is_negative() && since < quiet {
                 return None;
             }
             known.last = now;

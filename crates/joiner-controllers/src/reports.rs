@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::conditions;
-use joiner_provider::{Error, Instance, Launch, Listed, Provider, Scope, Terminated};
+use joiner_provider::{Error, Instance, Launch, Listed, Provider, Scope, Terminated, Unregistered};
 use joiner_record::{Orphan, Subject, Verb, Verdict};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -20,8 +20,6 @@ use crate::lifecycle::{self, is_true, signed};
 use crate::queue::Key;
 use crate::record::Note;
 
-/// First and longest pause of a key after a failure.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// After somebody else's change the key is looked at again almost at once.
 const AFTER_CONFLICT: Duration = Duration::from_millis(100);
 /// A list that lacks more machines than this at once, and more than a fifth, is not believed.
@@ -37,9 +35,13 @@ pub(crate) enum Report {
         ordered: Vec<(Command, Result<Done, Failure>)>,
     },
     /// One launch of a batch.
-    Launched(Arc<NodeClaim>, Result<Launch, Error>),
+    Launched(Arc<NodeClaim>, Result<Launch, Failure>),
     /// The machines of all providers, by the provider's name.
-    Listed(Vec<(String, Result<Vec<Listed>, Error>)>),
+    Listed(Vec<(String, Result<Vec<Listed>, Failure>)>),
+    /// Machines were handed over to the provider of that name, or not.
+    Adopted(String, Vec<Unregistered>, Result<(), Failure>),
+    /// The work for these keys ended in a panic.
+    Panicked { keys: Vec<Key>, message: String },
 }
 
 impl Engine {
@@ -65,11 +67,33 @@ impl Engine {
             }
             Report::Listed(lists) => {
                 self.busy.remove(&Key::Collect);
+                let mut failed = None;
                 for (provider, listed) in lists {
                     match listed {
                         Ok(listed) => self.compare(&provider, &listed, now),
-                        Err(error) => self.list_failed(&provider, &error, now),
+                        Err(failure) => failed = Some((provider, failure)),
                     }
+                }
+                match failed {
+                    None => drop(self.pauses.remove(&Key::Collect)),
+                    Some((provider, failure)) => {
+                        let provider = Subject::new("Provider", provider, None);
+                        self.put_back(&Key::Collect, Verb::List, provider, &failure, now);
+                    }
+                }
+            }
+            Report::Adopted(_, _, Ok(())) => drop(self.pauses.remove(&Key::Adoption)),
+            Report::Adopted(provider, machines, Err(failure)) => {
+                let object = Subject::new("Provider", &provider, None);
+                self.put_back(&Key::Adoption, Verb::Adopt, object, &failure, now);
+                self.to_adopt.insert(provider, machines);
+            }
+            Report::Panicked { keys, message } => {
+                let lost = Err(Failure::Unknown(format!("it panicked: {message}")));
+                for key in keys {
+                    self.busy.remove(&key);
+                    self.journal.settle(&key, std::iter::repeat(&lost), now);
+                    self.panicked(&key, &message);
                 }
             }
         }
@@ -97,15 +121,18 @@ impl Engine {
             Ok(Done::Pool(pool)) => drop(self.world.pools.written(*pool)),
             Ok(Done::Machine(Terminated::Gone)) => {
                 match command {
-                    Command::Terminate { provider_id, .. } => drop(self.gone.insert(provider_id.clone())),
+                    Command::Terminate { provider_id, .. } => {
+                        self.gone.insert(provider_id.clone());
+                        self.times.forget(provider_id);
+                    }
                     Command::CancelLaunch { handle, .. } => drop(self.gone.insert(handle.0.clone())),
                     _ => {}
                 }
-                self.queue.add(key.clone(), now);
+                self.soon(key.clone());
             }
             Ok(Done::Machine(Terminated::Terminating)) => {}
             Ok(Done::Nothing) => self.pod_left(command, now),
-            Err(failure) => return self.failed(key, command, failure, now),
+            Err(failure) => return self.failed(key, command, failure),
         }
         None
     }
@@ -113,7 +140,8 @@ impl Engine {
     fn pod_left(&mut self, command: &Command, now: Timestamp) {
         if let Command::Evict { namespace, name, uid } = command {
             // Until the watch shows it going, nobody asks again.
-            self.evictions.refused(uid, now);
+            let present = self.present();
+            self.evictions.refused(uid, present.monotonic);
             if let Some(pod) = self.world.pods.get(&format!("{namespace}/{name}")) {
                 let verdict = Verdict::Evicted { reason: self.why_evicted(pod) };
                 let notes = Note::of(&**pod, &verdict, None).into_iter().collect();
@@ -129,13 +157,14 @@ impl Engine {
         reason.map_or("Forceful Termination", |condition| condition.reason.as_str()).to_owned()
     }
 
-    fn failed(&mut self, key: &Key, command: &Command, failure: Failure, now: Timestamp) -> Option<Failure> {
+    fn failed(&mut self, key: &Key, command: &Command, failure: Failure) -> Option<Failure> {
         match (command, &failure) {
             (Command::Evict { uid, .. } | Command::DeletePod { uid, .. }, _) => {
                 match failure {
                     Failure::Gone | Failure::Conflict => self.evictions.done(uid),
                     _ => {
-                        let due = self.evictions.refused(uid, now);
+                        let present = self.present();
+                        let due = self.evictions.refused(uid, present.monotonic);
                         self.queue.add(key.clone(), due);
                     }
                 }
@@ -156,31 +185,23 @@ impl Engine {
 
     /// Sets the next look at a key whose step is done.
     fn settle(&mut self, key: &Key, worst: Option<((Verb, Subject), Failure)>, again: bool, now: Timestamp) {
-        if let Key::Claim(name) = key
-            && worst.is_some()
-        {
-            self.leaving.remove(name);
+        if worst.is_some() {
+            self.stay_after_all(key);
         }
         match worst {
             None => {
                 self.pauses.remove(key);
                 if again {
-                    self.queue.add(key.clone(), now);
+                    self.soon(key.clone());
                 }
             }
-            Some((_, Failure::Conflict)) => self.look_in(key, now, AFTER_CONFLICT),
-            Some((_, Failure::NotEmpty)) => self.queue.add(Key::Disruption, now),
+            Some((_, Failure::Conflict)) => {
+                self.metrics.retry("conflict");
+                self.look_in(key, AFTER_CONFLICT);
+            }
+            Some((_, Failure::NotEmpty)) => self.soon(Key::Disruption),
             Some(((verb, object), failure)) => {
-                let pause = self.pause(key, now);
-                self.look_in(key, now, pause);
-                let message = match failure {
-                    Failure::Provider(error) => error.to_string(),
-                    Failure::Later(message) | Failure::Other(message) => message,
-                    Failure::Conflict | Failure::Gone | Failure::NotEmpty => String::new(),
-                };
-                let failed = Verdict::Failed { verb, message, retry_after_seconds: pause.as_secs() };
-                let decisions = vec![Decided::new(failed, vec![object])];
-                self.carry_out(key.clone(), Step { decisions, ..Step::default() }, now);
+                self.put_back(key, verb, object, &failure, now);
                 if *key == Key::Provision {
                     self.batch.decided.clear();
                 }
@@ -188,28 +209,13 @@ impl Engine {
         }
     }
 
-    fn look_in(&mut self, key: &Key, now: Timestamp, wait: Duration) {
-        if let Ok(time) = now.checked_add(signed(wait)) {
-            self.queue.add(key.clone(), time);
-        }
-    }
-
-    /// The next pause of a key that failed: twice as long each time.
-    fn pause(&mut self, key: &Key, now: Timestamp) -> Duration {
-        let entry = self.pauses.entry(key.clone()).or_insert((now, 0));
-        let pause = PAUSES.0.saturating_mul(1 << entry.1.min(20)).min(PAUSES.1);
-        entry.1 += 1;
-        entry.0 = now.checked_add(signed(pause)).unwrap_or(Timestamp::MAX);
-        pause
-    }
-
-    pub(crate) fn launched(&mut self, asked: &NodeClaim, outcome: Result<Launch, Error>, now: Timestamp) {
+    pub(crate) fn launched(&mut self, asked: &NodeClaim, outcome: Result<Launch, Failure>, now: Timestamp) {
         let name = asked.name_any();
         let key = Key::Claim(name.clone());
         let current = self.world.claims.get(&name).filter(|claim| claim.uid() == asked.uid()).cloned();
         let Some(claim) = current else {
             // The claim went while its machine was being made; comparing finds the machine.
-            self.queue.add(Key::Collect, now);
+            self.soon(Key::Collect);
             return;
         };
         let class = &claim.spec.node_class_ref;
@@ -217,7 +223,7 @@ impl Engine {
         match outcome {
             Ok(Launch::Pending(handle)) => {
                 self.pauses.remove(&key);
-                self.look_in(&key, now, self.settings.instance_interval);
+                self.look_in(&key, self.settings.instance_interval);
                 let commands = lifecycle::launch_pending(&claim, &handle);
                 self.carry_out(key, Step { commands, ..Step::default() }, now);
             }
@@ -235,7 +241,7 @@ impl Engine {
                 let decisions = vec![Decided::new(verdict, vec![subject_of(&*claim)])];
                 self.carry_out(key, Step { commands, decisions, ..Step::default() }, now);
             }
-            Err(error) => {
+            Err(Failure::Provider(error)) => {
                 let (scopes, retry_after): (&[Scope], _) = match &error {
                     Error::NoCapacity { scopes, retry_after, .. } => (scopes, *retry_after),
                     Error::Quota { scope, retry_after, .. } => (std::slice::from_ref(scope), *retry_after),
@@ -244,33 +250,29 @@ impl Engine {
                 for scope in scopes {
                     self.health.failed(&provider, scope.clone(), retry_after, now);
                 }
-                let pause = match &error {
-                    Error::Throttled { retry_after } => {
-                        let due = now.checked_add(signed(*retry_after)).unwrap_or(Timestamp::MAX);
-                        self.pauses.insert(key.clone(), (due, 0));
-                        *retry_after
-                    }
-                    _ => self.pause(&key, now),
-                };
-                self.look_in(&key, now, pause);
                 let step = lifecycle::launch_failed(&claim, &error, now);
+                // A claim that is given up says so by itself.
+                if step.decisions.is_empty() {
+                    self.launch_later(&claim, &Failure::Provider(error), now);
+                }
                 self.carry_out(key, step, now);
             }
+            Err(failure) => self.launch_later(&claim, &failure, now),
         }
     }
 
-    fn list_failed(&mut self, provider: &str, error: &Error, now: Timestamp) {
-        let failed = Verdict::Failed {
-            verb: Verb::List,
-            message: error.to_string(),
-            retry_after_seconds: self.settings.collect_interval.as_secs(),
-        };
-        let decisions = vec![Decided::new(failed, vec![Subject::new("Provider", provider, None)])];
-        self.carry_out(Key::Collect, Step { decisions, ..Step::default() }, now);
+    fn launch_later(&mut self, claim: &NodeClaim, failure: &Failure, now: Timestamp) {
+        let key = Key::Claim(claim.name_any());
+        self.put_back(&key, Verb::Launch, subject_of(claim), failure, now);
+        if let Failure::Provider(Error::Throttled { retry_after }) = failure {
+            let due = self.present().monotonic + *retry_after;
+            self.pauses.insert(key, (due, 0));
+        }
     }
 
     /// Clears away what lost its other half: machines without a claim, and claims whose machine is gone.
     fn compare(&mut self, provider: &str, listed: &[Listed], now: Timestamp) {
+        let present = self.present();
         let of_provider = |of: &&Arc<dyn Provider>| of.name() == provider;
         let kind =
             self.registry.providers().iter().find(of_provider).and_then(|of| of.node_class_kinds().first());
@@ -296,10 +298,17 @@ impl Engine {
         for instance in instances {
             let known = claims.contains_key(instance.provider_id.as_str())
                 || instance.claim.as_deref().is_some_and(|name| self.world.claims.get(name).is_some());
-            let young = instance
-                .created
-                .is_some_and(|created| now.duration_since(created) < signed(self.settings.collect_age));
-            if known || young || instance.terminating {
+            let id = &instance.provider_id;
+            if known || instance.terminating {
+                self.times.forget(id);
+                continue;
+            }
+            self.times.observe(id, instance.created, present);
+            let times = self.times.of(Some(id), present);
+            let young = instance.created.is_some_and(|created| {
+                now.duration_since(times.past(created)) < signed(self.settings.collect_age)
+            });
+            if young {
                 continue;
             }
             steps.push((

@@ -4,6 +4,45 @@ use std::time::Duration;
 
 use joiner_core::decide;
 
+/// The limits of one kind of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneLimits {
+    /// Calls under way at the same time.
+    pub at_once: usize,
+    /// Calls that may wait; more are turned away and tried again later.
+    pub queued: usize,
+    /// Calls that may set out in a second, after as many at once.
+    pub per_second: Option<u32>,
+}
+
+/// The limits of all kinds of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneSettings {
+    /// Writes of claims, nodes and pools.
+    pub objects: LaneLimits,
+    /// Evictions and deletions of pods.
+    pub evictions: LaneLimits,
+    /// Calls of the provider.
+    pub provider: LaneLimits,
+    /// Questions to the API server.
+    pub reads: LaneLimits,
+    /// Events; those that are turned away are not written at all.
+    pub events: LaneLimits,
+}
+
+impl Default for LaneSettings {
+    fn default() -> Self {
+        let lane = |at_once, queued, per_second| LaneLimits { at_once, queued, per_second };
+        Self {
+            objects: lane(64, 16_384, Some(1000)),
+            evictions: lane(64, 16_384, Some(500)),
+            provider: lane(32, 4096, None),
+            reads: lane(64, 16_384, None),
+            events: lane(16, 8192, Some(200)),
+        }
+    }
+}
+
 /// How the controllers behave.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -43,8 +82,14 @@ pub struct Settings {
     pub offering_pause: Duration,
     /// Two pod events on a node closer than this are written as one.
     pub pod_event_interval: Duration,
-    /// Writes under way at the same time.
-    pub parallel_writes: usize,
+    /// How much may be under way to the outside.
+    pub lanes: LaneSettings,
+    /// A call of the API server that takes longer counts as not answered.
+    pub call_timeout: Duration,
+    /// A call of the provider that takes longer counts as not answered.
+    pub provider_timeout: Duration,
+    /// What is under way when the process is told to end has so long to be finished.
+    pub shutdown_timeout: Duration,
     /// Decisions kept.
     pub journal: usize,
     /// They take about so many bytes at most.
@@ -78,7 +123,10 @@ impl Default for Settings {
             collect_age: seconds(30),
             offering_pause: seconds(180),
             pod_event_interval: seconds(10),
-            parallel_writes: 64,
+            lanes: LaneSettings::default(),
+            call_timeout: seconds(30),
+            provider_timeout: seconds(120),
+            shutdown_timeout: seconds(25),
             journal: 512,
             journal_bytes: 4 << 20,
             record_namespace: None,

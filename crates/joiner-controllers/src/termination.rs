@@ -4,21 +4,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration as Length;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use joiner_api::condition::{ConditionSet, ConditionTypes, Status};
 use joiner_api::duration::Duration;
 use joiner_api::names::{self, conditions};
 use joiner_api::{NodeClaim, NodeClaimStatus};
-use joiner_provider::{GroupKind, Handle};
+use joiner_provider::{GroupKind, Handle, Monotonic};
 use joiner_record::Verdict;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod, Taint};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use serde_json::json;
 
+use crate::clock::Present;
 use crate::command::{Command, Step};
 use crate::decision::{Decided, subject_of};
 use crate::lifecycle::{condition, is_true, signed, status_patch, subject};
+use crate::observed_times::{ObservedTimes, TimesOf, drain_deadline};
 use crate::pods;
 use crate::record::{Level, Note};
 use crate::settings::Settings;
@@ -30,20 +32,20 @@ const EVICTION_PAUSES: (Length, Length) = (Length::from_millis(100), Length::fro
 
 /// When pods may be asked to leave again.
 #[derive(Debug, Default)]
-pub struct Evictions(BTreeMap<String, (Timestamp, u32)>);
+pub struct Evictions(BTreeMap<String, (Monotonic, u32)>);
 
 impl Evictions {
     /// Whether a pod may be asked now.
-    pub fn is_due(&self, uid: &str, now: Timestamp) -> bool {
+    pub fn is_due(&self, uid: &str, now: Monotonic) -> bool {
         self.0.get(uid).is_none_or(|(due, _)| *due <= now)
     }
 
     /// An eviction was refused; when to try again.
-    pub fn refused(&mut self, uid: &str, now: Timestamp) -> Timestamp {
+    pub fn refused(&mut self, uid: &str, now: Monotonic) -> Monotonic {
         let entry = self.0.entry(uid.to_owned()).or_insert((now, 0));
         let pause = EVICTION_PAUSES.0.saturating_mul(1 << entry.1.min(20)).min(EVICTION_PAUSES.1);
         entry.1 += 1;
-        entry.0 = now.checked_add(signed(pause)).unwrap_or(Timestamp::MAX);
+        entry.0 = now + pause;
         entry.0
     }
 
@@ -136,11 +138,6 @@ fn deadline_patch(claim: &NodeClaim) -> Option<Command> {
     Some(Command::PatchClaim { name: claim.name_any(), patch })
 }
 
-/// The time at which the drain is over whatever pods say.
-fn deadline(claim: Option<&NodeClaim>) -> Option<Timestamp> {
-    claim?.annotations().get(names::TERMINATION_TIMESTAMP_ANNOTATION)?.parse().ok()
-}
-
 /// What there is to know about a node that is being deleted.
 #[derive(Debug)]
 pub struct NodeFacts<'a> {
@@ -160,10 +157,44 @@ pub struct NodeFacts<'a> {
     pub machine_gone: bool,
     /// Tries of evictions.
     pub evictions: &'a Evictions,
+    /// The times that claims and pods carry.
+    pub times: &'a ObservedTimes,
     /// The present.
-    pub now: Timestamp,
+    pub present: Present,
     /// Durations.
     pub settings: &'a Settings,
+}
+
+impl NodeFacts<'_> {
+    fn now(&self) -> Timestamp {
+        self.present.wall
+    }
+
+    fn times_of(&self, uid: Option<&String>) -> TimesOf<'_> {
+        self.times.of(uid.map(String::as_str), self.present)
+    }
+
+    /// The time at which the drain is over whatever pods say.
+    fn deadline(&self) -> Option<Timestamp> {
+        let claim = self.claim?;
+        drain_deadline(claim).map(|stamp| self.times_of(claim.metadata.uid.as_ref()).deadline(stamp))
+    }
+
+    /// When a pod that is being deleted has to be gone.
+    fn end_of(&self, pod: &Pod) -> Option<Timestamp> {
+        let end = pod.metadata.deletion_timestamp.as_ref()?;
+        Some(self.times_of(pod.metadata.uid.as_ref()).deadline(end.0))
+    }
+
+    /// Whether a drain waits for a pod to leave.
+    fn is_waiting_eviction(&self, pod: &Pod) -> bool {
+        // The question is about the pod's own time of deletion, so it is asked by the clock of that time.
+        let said = pod.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+        let set_by =
+            said.zip(self.end_of(pod)).map_or(SignedDuration::ZERO, |(said, end)| end.duration_since(said));
+        let now = self.now().checked_sub(set_by).unwrap_or(self.now());
+        pods::is_waiting_eviction(pod, now, self.settings.stuck_after)
+    }
 }
 
 /// One look at a node that is being deleted and carries our finalizer.
@@ -237,7 +268,7 @@ fn leave(facts: &NodeFacts, status: &mut NodeClaimStatus, step: &mut Step) -> bo
         // Nobody knows a machine behind it: once its pods are gone, so may the node be.
         return drain(facts, step) && volumes_left(facts).is_empty();
     };
-    let subject = subject(claim, facts.now);
+    let subject = subject(claim, facts.now());
     let mut list = std::mem::take(&mut status.conditions);
     let mut set = ConditionSet::open(ConditionTypes::NODE_CLAIM, subject, &mut list);
     let finished = leave_with(facts, claim, &mut set, step);
@@ -254,10 +285,12 @@ fn leave_with(facts: &NodeFacts, claim: &NodeClaim, set: &mut ConditionSet, step
         if !drain(facts, step) {
             return false;
         }
-        let since = condition(claim, conditions::DRAINED).map(|condition| condition.last_transition_time.0);
+        let times = facts.times_of(claim.metadata.uid.as_ref());
+        let since = condition(claim, conditions::DRAINED)
+            .map(|condition| times.past(condition.last_transition_time.0));
         let earliest = since.and_then(|since| since.checked_add(signed(facts.settings.least_drain)).ok());
         match earliest {
-            Some(earliest) if facts.now >= earliest => {}
+            Some(earliest) if facts.now() >= earliest => {}
             Some(earliest) => {
                 step.again_at(earliest);
                 return false;
@@ -271,7 +304,7 @@ fn leave_with(facts: &NodeFacts, claim: &NodeClaim, set: &mut ConditionSet, step
         let left = volumes_left(facts);
         if left.is_empty() {
             set.set_true(conditions::VOLUMES_DETACHED);
-        } else if deadline(Some(claim)).is_some_and(|deadline| facts.now >= deadline) {
+        } else if facts.deadline().is_some_and(|deadline| facts.now() >= deadline) {
             set.set_false(conditions::VOLUMES_DETACHED, "TerminationGracePeriodElapsed", "");
         } else {
             set.set(conditions::VOLUMES_DETACHED, Status::Unknown, "AwaitingVolumeDetachment", "");
@@ -295,37 +328,28 @@ fn leave_with(facts: &NodeFacts, claim: &NodeClaim, set: &mut ConditionSet, step
 }
 
 fn again_in(facts: &NodeFacts, step: &mut Step, wait: Length) {
-    if let Ok(time) = facts.now.checked_add(signed(wait)) {
+    if let Ok(time) = facts.now().checked_add(signed(wait)) {
         step.again_at(time);
     }
 }
 
 /// Asks the pods of the first tier that is not empty to leave; true when there is none.
 fn drain(facts: &NodeFacts, step: &mut Step) -> bool {
-    let now = facts.now;
-    let deadline = deadline(facts.claim);
-    let waiting: Vec<&Pod> = facts
-        .pods
-        .iter()
-        .copied()
-        .filter(|pod| pods::is_waiting_eviction(pod, now, facts.settings.stuck_after))
-        .collect();
+    let now = facts.now();
+    let deadline = facts.deadline();
+    let waiting: Vec<&Pod> =
+        facts.pods.iter().copied().filter(|pod| facts.is_waiting_eviction(pod)).collect();
     if waiting.is_empty() {
         return true;
     }
     let (forced, rest): (Vec<&Pod>, Vec<&Pod>) = waiting
         .iter()
         .copied()
-        .partition(|pod| deadline.is_some_and(|deadline| is_forced(pod, deadline, now)));
+        .partition(|pod| deadline.is_some_and(|deadline| is_forced(facts, pod, deadline)));
     for pod in forced {
         let uid = pod.uid().unwrap_or_default();
-        let over = pod
-            .metadata
-            .deletion_timestamp
-            .as_ref()
-            .zip(deadline)
-            .is_none_or(|(end, deadline)| end.0 > deadline);
-        if over && facts.evictions.is_due(&uid, now) {
+        let over = facts.end_of(pod).zip(deadline).is_none_or(|(end, deadline)| end > deadline);
+        if over && facts.evictions.is_due(&uid, facts.present.monotonic) {
             let left = deadline.map_or(0, |deadline| deadline.duration_since(now).as_secs());
             step.notes.push(Note::new(
                 pod,
@@ -345,7 +369,7 @@ fn drain(facts: &NodeFacts, step: &mut Step) -> bool {
     if let Some(first) = rest.iter().map(|pod| tier(pod)).min() {
         for pod in rest.iter().filter(|pod| tier(pod) == first && pods::is_evictable(pod, now)) {
             let uid = pod.uid().unwrap_or_default();
-            if facts.evictions.is_due(&uid, now) {
+            if facts.evictions.is_due(&uid, facts.present.monotonic) {
                 step.each.push(Command::Evict {
                     namespace: pod.namespace().unwrap_or_default(),
                     name: pod.name_any(),
@@ -364,20 +388,18 @@ fn drain(facts: &NodeFacts, step: &mut Step) -> bool {
 }
 
 /// Whether a pod must be deleted now so that it is gone at the deadline.
-fn is_forced(pod: &Pod, deadline: Timestamp, now: Timestamp) -> bool {
-    if let Some(end) = &pod.metadata.deletion_timestamp {
-        return end.0 > deadline;
+fn is_forced(facts: &NodeFacts, pod: &Pod, deadline: Timestamp) -> bool {
+    if let Some(end) = facts.end_of(pod) {
+        return end > deadline;
     }
     let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
-    let latest = deadline.checked_sub(jiff::SignedDuration::from_secs(grace)).unwrap_or(Timestamp::MIN);
-    now > latest
+    let latest = deadline.checked_sub(SignedDuration::from_secs(grace)).unwrap_or(Timestamp::MIN);
+    facts.now() > latest
 }
 
 /// Volumes still attached that somebody will detach.
 fn volumes_left(facts: &NodeFacts) -> Vec<String> {
-    let stays = |pod: &&&Pod| {
-        !pods::is_waiting_eviction(pod, facts.now, facts.settings.stuck_after) && !pods::is_terminal(pod)
-    };
+    let stays = |pod: &&&Pod| !facts.is_waiting_eviction(pod) && !pods::is_terminal(pod);
     let mut kept: Vec<(String, String)> = Vec::new();
     for pod in facts.pods.iter().filter(stays) {
         let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref());

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use joiner_api::nodepool::NodeClassReference;
-use joiner_provider::GroupKind;
+use joiner_provider::{GroupKind, Monotonic};
 use joiner_record::{Disabled, Resource, Trouble, WatchTrouble, WatchVerb};
 
-use crate::lifecycle::signed;
+use crate::clock::Present;
 use crate::world::{Kind, Watched};
 
 /// An error that may pass is told when it has lasted so long.
@@ -47,15 +46,17 @@ pub struct WatchHealth {
 #[derive(Debug)]
 struct Row {
     trouble: WatchTrouble,
+    began: Monotonic,
     told: bool,
 }
 
 impl WatchHealth {
     /// A watch has failed. What is returned is new and to be told.
-    pub fn failed(&mut self, failure: WatchFailure, now: Timestamp) -> Option<&WatchTrouble> {
+    pub fn failed(&mut self, failure: WatchFailure, now: Present) -> Option<&WatchTrouble> {
         let WatchFailure { watched, resource, verb, why } = failure;
         let before = self.rows.remove(&watched);
-        let since = before.as_ref().map_or(now, |row| row.trouble.since);
+        let since = before.as_ref().map_or(now.wall, |row| row.trouble.since);
+        let began = before.as_ref().map_or(now.monotonic, |row| row.began);
         let failures = before.as_ref().map_or(0, |row| match &row.trouble.trouble {
             Trouble::Failing { failures, .. } => *failures,
             Trouble::Forbidden | Trouble::NotServed => 0,
@@ -69,15 +70,16 @@ impl WatchHealth {
             |row: &Row| std::mem::discriminant(&row.trouble.trouble) == std::mem::discriminant(&trouble);
         let told = before.as_ref().is_some_and(|row| row.told && same(row));
         let passing = matches!(trouble, Trouble::Failing { .. });
-        let tell = !told && (!passing || now.duration_since(since) >= signed(PATIENCE));
+        let tell = !told && (!passing || now.monotonic.since(began) >= PATIENCE);
         let trouble = WatchTrouble { resource, verb, since, trouble, disables: disabled(&watched) };
-        let row = self.rows.entry(watched).or_insert(Row { trouble, told: told || tell });
+        let row = self.rows.entry(watched).or_insert(Row { trouble, began, told: told || tell });
         tell.then_some(&row.trouble)
     }
 
-    /// A watch works again. What is returned was told, and its end is to be told too.
-    pub fn recovered(&mut self, watched: &Watched) -> Option<WatchTrouble> {
-        self.rows.remove(watched).filter(|row| row.told).map(|row| row.trouble)
+    /// A watch works again, after so long. What is returned was told, and its end is to be told too.
+    pub fn recovered(&mut self, watched: &Watched, now: Monotonic) -> Option<(Resource, Duration)> {
+        let row = self.rows.remove(watched).filter(|row| row.told)?;
+        Some((row.trouble.resource, now.since(row.began)))
     }
 
     /// Whether nothing may be decided now.
@@ -120,10 +122,15 @@ pub fn disabled(watched: &Watched) -> Disabled {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
+    /// The wall clock is an hour ahead from the tenth second on.
+    fn at(second: u32) -> Present {
+        let wall = i64::from(second) + if second >= 10 { 3600 } else { 0 };
+        let monotonic = Monotonic::new(Duration::from_secs(second.into()));
+        Present { wall: Timestamp::from_second(wall).unwrap(), monotonic }
     }
 
     fn failure(kind: Kind, why: Why) -> WatchFailure {
@@ -138,12 +145,12 @@ mod tests {
         assert!(health.failed(failure(Kind::Budget, Why::Forbidden), at(9)).is_none());
         assert!(!health.blocks(), "budgets are not needed");
         let other = health.failed(failure(Kind::Budget, Why::NotServed), at(10)).unwrap();
-        assert_eq!(other.since, at(0));
+        assert_eq!(other.since, at(0).wall);
         assert!(health.failed(failure(Kind::Pool, Why::NotServed), at(11)).is_some());
         assert!(health.blocks());
         assert_eq!(health.troubles().count(), 2);
-        assert!(health.recovered(&Watched::Objects(Kind::Pool)).is_some());
-        assert!(health.recovered(&Watched::Objects(Kind::Pool)).is_none());
+        assert!(health.recovered(&Watched::Objects(Kind::Pool), at(95).monotonic).is_some());
+        assert!(health.recovered(&Watched::Objects(Kind::Pool), at(95).monotonic).is_none());
         assert!(!health.blocks());
     }
 
@@ -159,9 +166,12 @@ mod tests {
         assert!(matches!(told.trouble, Trouble::Failing { failures: 4, .. }));
         assert!(health.failed(down(), at(90)).is_none());
         assert!(!health.blocks(), "what was listed before still holds");
-        assert!(health.recovered(&Watched::Objects(Kind::Pod)).is_some());
+        assert!(health.recovered(&Watched::Objects(Kind::Pod), at(95).monotonic).is_some());
         assert!(health.failed(down(), at(91)).is_none());
-        assert!(health.recovered(&Watched::Objects(Kind::Pod)).is_none(), "it was never told");
+        assert!(
+            health.recovered(&Watched::Objects(Kind::Pod), at(95).monotonic).is_none(),
+            "it was never told"
+        );
     }
 
     #[test]

@@ -49,7 +49,7 @@ mod registry;
 mod types;
 
 pub use class::{GroupKind, NodeClassKind};
-pub use clock::Clock;
+pub use clock::{Clock, Monotonic};
 pub use error::{Error, Scope};
 pub use feed::{TypeFeed, TypePublisher};
 pub use health::{Health, Unavailable};

@@ -223,6 +223,10 @@ pub enum Verb {
     Launch,
     /// A provider's machines are listed.
     List,
+    /// Machines that another process launched are handed over to their provider.
+    Adopt,
+    /// An object is brought into agreement with what is wanted of it.
+    Reconcile,
 }
 
 /// A command of a decision.
@@ -258,7 +262,7 @@ pub enum Outcome {
     Conflict,
     /// The object is gone.
     Gone,
-    /// Not now: a budget, or a server that asks for patience.
+    /// Not now: a budget, a server that asks for patience, too much to do, or somebody else who leads.
     Postponed {
         /// What it said.
         message: String,

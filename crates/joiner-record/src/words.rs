@@ -154,6 +154,8 @@ pub fn command(verb: Verb, subject: &Subject) -> String {
         Verb::WriteEvent => "write an event".to_owned(),
         Verb::WriteRecord => format!("write the record of decisions to {}", object(subject)),
         Verb::Launch => format!("launch {}", object(subject)),
+        Verb::Adopt => format!("hand machines over to provider {}", subject.name),
+        Verb::Reconcile => format!("reconcile {}", object(subject)),
         Verb::List => format!("list the machines of provider {}", subject.name),
     }
 }
@@ -248,6 +250,8 @@ pub fn object(subject: &Subject) -> String {
         // Pods are known by namespace and name together.
         "Pod" => format!("pod {}", subject.key()),
         "Machine" => format!("machine {}", subject.name),
+        // What the loop does for no single object.
+        "Key" => subject.name.clone(),
         kind => format!("{}/{}", kind.to_lowercase(), subject.name),
     }
 }

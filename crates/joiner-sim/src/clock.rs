@@ -153,6 +153,12 @@ impl joiner_provider::Clock for Clock {
         Clock::now(self)
     }
 
+    /// Nobody sets a simulated clock: one time serves both.
+    fn monotonic(&self) -> joiner_provider::Monotonic {
+        let passed = Clock::now(self).duration_since(self.inner.epoch);
+        joiner_provider::Monotonic::new(Duration::try_from(passed).unwrap_or_default())
+    }
+
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
         let clock = self.clone();
         let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);

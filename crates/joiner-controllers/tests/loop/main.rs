@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod clock_steps;
 mod clouds;
 mod crashes;
 mod draining;
 mod emptying;
+mod keeping_order;
 mod launching;
 mod stage;
 mod watching;

@@ -1,9 +1,10 @@
 //! A cluster of a few lines: the embedded API server, the KWOK provider, the controllers, and somebody who plays scheduler and kubelet.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use joiner_api::quantity::Quantity;
 use joiner_api::{KwokNodeClass, NodeClaim, NodePool};
 use joiner_apiserver::service::{ApiServer, ResponseBody, Settings as ServerSettings};
-use joiner_controllers::{Controllers, RuntimeClock, Settings, Summary};
+use joiner_controllers::{Controllers, Fence, Metrics, RuntimeClock, Settings, Summary};
 use joiner_provider::{Provider, Registry};
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
@@ -36,6 +37,10 @@ pub struct Stage {
     pub server: ApiServer,
     pub client: Client,
     begin: Instant,
+    /// By how many seconds the clock on the wall has been set.
+    wall: Arc<AtomicI64>,
+    /// When the kubelet of each node began.
+    booting: Mutex<BTreeMap<String, Instant>>,
     /// Nodes turn ready so long after they appear; `None` = never.
     pub boot: Option<Duration>,
     /// The scheduler binds pods.
@@ -45,6 +50,8 @@ pub struct Stage {
 /// Controllers at work.
 pub struct Running {
     pub summary: watch::Receiver<Summary>,
+    pub metrics: Arc<Metrics>,
+    pub fence: Fence,
     task: JoinHandle<()>,
     shutdown: Option<oneshot::Sender<()>>,
 }
@@ -63,6 +70,11 @@ impl Running {
     }
 }
 
+/// What the clock on the wall shows.
+fn shown(begin: Instant, wall: &AtomicI64) -> Timestamp {
+    moment(begin) + SignedDuration::from_secs(wall.load(Ordering::Relaxed))
+}
+
 fn moment(begin: Instant) -> Timestamp {
     let passed = SignedDuration::try_from(begin.elapsed()).unwrap();
     BEGIN.parse::<Timestamp>().unwrap().checked_add(passed).unwrap()
@@ -79,13 +91,21 @@ impl Stage {
 
     pub fn bare() -> Self {
         let begin = Instant::now();
-        let server = ApiServer::new(Arc::new(move || moment(begin)), &ServerSettings::default());
+        let wall = Arc::new(AtomicI64::new(0));
+        let on_the_wall = wall.clone();
+        let server = ApiServer::new(Arc::new(move || shown(begin, &on_the_wall)), &ServerSettings::default());
         for definition in joiner_api::crd::all() {
             let object = serde_json::to_value(&definition).unwrap();
             server.ensure("apiextensions.k8s.io", "customresourcedefinitions", "", object).unwrap();
         }
         let client = Client::new(server.clone(), "default");
-        Self { server, client, begin, boot: Some(Duration::from_secs(2)), binding: true }
+        let booting = Mutex::default();
+        Self { server, client, begin, wall, booting, boot: Some(Duration::from_secs(2)), binding: true }
+    }
+
+    /// Somebody sets the clock on the wall.
+    pub fn set_wall_clock(&self, seconds: i64) {
+        self.wall.fetch_add(seconds, Ordering::Relaxed);
     }
 
     pub async fn apply_class(&self, spec: Value) {
@@ -132,17 +152,16 @@ impl Stage {
     }
 
     pub fn now(&self) -> Timestamp {
-        moment(self.begin)
+        shown(self.begin, &self.wall)
     }
 
     pub fn kwok(&self, client: Client) -> Arc<KwokProvider> {
-        let clock = self.clock();
-        Arc::new(KwokProvider::new(client, Catalogue::hypothetical(), clock))
+        Arc::new(KwokProvider::new(client, Catalogue::hypothetical(), self.clock()))
     }
 
     fn clock(&self) -> Arc<RuntimeClock<impl Fn() -> Timestamp + Send + Sync + use<>>> {
-        let begin = self.begin;
-        Arc::new(RuntimeClock(move || moment(begin)))
+        let (begin, wall) = (self.begin, self.wall.clone());
+        Arc::new(RuntimeClock::new(move || shown(begin, &wall)))
     }
 
     /// Starts controllers with the KWOK provider.
@@ -160,17 +179,16 @@ impl Stage {
         self.start_with(client, provider, Settings::default())
     }
 
-    fn start_with(&self, client: Client, provider: Arc<dyn Provider>, settings: Settings) -> Running {
-        let begin = self.begin;
-        let clock = Arc::new(RuntimeClock(move || moment(begin)));
+    pub fn start_with(&self, client: Client, provider: Arc<dyn Provider>, settings: Settings) -> Running {
         let registry = Registry::new([provider]).unwrap();
-        let controllers = Controllers::new(client, registry, clock, settings);
+        let controllers = Controllers::new(client, registry, self.clock(), settings);
         let summary = controllers.summary();
+        let (metrics, fence) = (controllers.metrics(), controllers.fence());
         let (shutdown, told) = oneshot::channel::<()>();
         let task = tokio::spawn(controllers.run(async {
             let _ = told.await;
         }));
-        Running { summary, task, shutdown: Some(shutdown) }
+        Running { summary, metrics, fence, task, shutdown: Some(shutdown) }
     }
 
     /// Lets so many seconds pass, scheduler and kubelet playing along.
@@ -182,6 +200,12 @@ impl Stage {
             tokio::time::sleep(tick).await;
             self.play().await;
         }
+    }
+
+    /// Half a second, at the end of which scheduler and kubelet look around.
+    pub async fn tick(&self) {
+        tokio::time::sleep(TICK).await;
+        self.play().await;
     }
 
     pub async fn pods(&self) -> Vec<Pod> {
@@ -316,8 +340,12 @@ impl Stage {
             return;
         }
         let Some(boot) = self.boot else { return };
+        // As far as a time in seconds tells: the node may be up to a second older than it looks.
         let age = self.now().duration_since(node.metadata.creation_timestamp.as_ref().unwrap().0);
-        if age < SignedDuration::try_from(boot).unwrap() {
+        let age = Duration::try_from(age).unwrap_or_default().min(Duration::from_secs(1));
+        let begun = Instant::now() - age;
+        let begun = *self.booting.lock().unwrap().entry(node.uid().unwrap()).or_insert(begun);
+        if begun.elapsed() < boot {
             return;
         }
         let api: Api<Node> = Api::all(self.client.clone());

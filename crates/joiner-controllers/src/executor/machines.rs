@@ -1,0 +1,164 @@
+//! Calls of the providers, in their own lane.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt};
+use jiff::Timestamp;
+use joiner_api::NodeClaim;
+use joiner_provider::{
+    Error, GroupKind, Handle, Launch, LaunchOutcome, LaunchRequest, Listed, Provider, Terminated,
+    Unregistered,
+};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{Epoch, Executor, Lane};
+use crate::command::{Done, Failure};
+
+/// What became of the launch of a claim.
+pub type Launching = (Arc<NodeClaim>, Result<Launch, Failure>);
+
+impl Executor {
+    /// Launches machines and tells each outcome as it comes, one per request. A launch of which nobody knows what became is looked up before it is
+    /// told.
+    pub async fn launch(
+        &self,
+        epoch: Epoch,
+        provider: &dyn Provider,
+        requests: Vec<LaunchRequest>,
+        outcomes: &UnboundedSender<Launching>,
+    ) {
+        let mut waiting: BTreeMap<String, Arc<NodeClaim>> =
+            requests.iter().map(|request| (request.token().to_owned(), request.claim.clone())).collect();
+        let mut in_doubt: Vec<(Arc<NodeClaim>, Failure)> = Vec::new();
+        let call = async {
+            let mut answers = provider.launch(requests);
+            while let Some(LaunchOutcome { token, result }) = answers.next().await {
+                let Some(claim) = waiting.remove(&token) else { continue };
+                match result.map_err(Failure::Provider) {
+                    Err(failure @ Failure::Provider(Error::Transient(_))) => in_doubt.push((claim, failure)),
+                    result => self.tell(outcomes, claim, result),
+                }
+            }
+        };
+        let limit = self.shared.provider_timeout;
+        match self.pass(Lane::Provider, Some(epoch), limit, call).await {
+            Ok(_) => in_doubt.extend(waiting.into_values().map(|claim| (claim, no_answer()))),
+            Err(failure) => {
+                waiting.into_values().for_each(|claim| self.tell(outcomes, claim, Err(failure.clone())));
+            }
+        }
+        for (claim, failure) in in_doubt {
+            self.look_up(provider, claim, failure, outcomes).await;
+        }
+    }
+
+    /// Tells of a machine that an earlier launch may have made although its answer was lost; if there is none, the failure.
+    pub async fn look_up(
+        &self,
+        provider: &dyn Provider,
+        claim: Arc<NodeClaim>,
+        failure: Failure,
+        outcomes: &UnboundedSender<Launching>,
+    ) {
+        let question = provider.find_by_claim(claim.metadata.uid.as_deref().unwrap_or_default());
+        let found = match self.pass(Lane::Provider, None, self.shared.provider_timeout, question).await {
+            Ok(Some(found)) => found.map_err(Failure::Provider),
+            Ok(None) => Err(no_answer()),
+            Err(failure) => Err(failure),
+        };
+        let result = match found {
+            Ok(Some(launched)) => {
+                self.shared.metrics.retry("launch");
+                Ok(Launch::Launched(Box::new(launched)))
+            }
+            Ok(None) => Err(failure),
+            Err(failed) => Err(failed),
+        };
+        self.tell(outcomes, claim, result);
+    }
+
+    fn tell(
+        &self,
+        outcomes: &UnboundedSender<Launching>,
+        claim: Arc<NodeClaim>,
+        result: Result<Launch, Failure>,
+    ) {
+        self.shared.metrics.command("launch", result.as_ref().err().map_or("done", Failure::name));
+        // Nobody listens any more only at the end.
+        let _ = outcomes.send((claim, result));
+    }
+
+    /// All machines of this cluster that a provider has.
+    ///
+    /// # Errors
+    /// The provider failed or did not answer.
+    pub async fn list(&self, provider: &dyn Provider) -> Result<Vec<Listed>, Failure> {
+        let call = provider.list().try_collect::<Vec<Listed>>();
+        let listed = match self.pass(Lane::Provider, None, self.shared.provider_timeout, call).await {
+            Ok(Some(listed)) => listed.map_err(Failure::Provider),
+            Ok(None) => Err(no_answer()),
+            Err(failure) => Err(failure),
+        };
+        self.shared.metrics.command("list_machines", listed.as_ref().err().map_or("done", Failure::name));
+        listed
+    }
+
+    /// Hands machines over that were launched before a restart.
+    ///
+    /// # Errors
+    /// It is no longer ours to do, or the provider did not answer.
+    pub async fn adopt(
+        &self,
+        epoch: Epoch,
+        provider: &dyn Provider,
+        machines: Vec<Unregistered>,
+        now: Timestamp,
+    ) -> Result<(), Failure> {
+        let call = provider.adopt(machines, now);
+        let adopted = match self.pass(Lane::Provider, Some(epoch), self.shared.provider_timeout, call).await {
+            Ok(Some(())) => Ok(()),
+            Ok(None) => Err(no_answer()),
+            Err(failure) => Err(failure),
+        };
+        self.shared.metrics.command("adopt", adopted.as_ref().err().map_or("done", Failure::name));
+        adopted
+    }
+
+    pub(super) async fn terminate(
+        &self,
+        epoch: Epoch,
+        class: &GroupKind,
+        provider_id: &str,
+    ) -> Result<Done, Failure> {
+        let call = self.provider_of(class)?.terminate(vec![provider_id.to_owned()]);
+        machine_done(self.pass(Lane::Provider, Some(epoch), self.shared.provider_timeout, call).await?)
+    }
+
+    pub(super) async fn cancel(
+        &self,
+        epoch: Epoch,
+        class: &GroupKind,
+        handle: &Handle,
+    ) -> Result<Done, Failure> {
+        let call = self.provider_of(class)?.cancel(vec![handle.clone()]);
+        machine_done(self.pass(Lane::Provider, Some(epoch), self.shared.provider_timeout, call).await?)
+    }
+
+    fn provider_of(&self, class: &GroupKind) -> Result<&Arc<dyn Provider>, Failure> {
+        let provider = self.shared.registry.provider_of_kind(class);
+        provider.ok_or_else(|| Failure::Other(format!("node classes of kind `{class}` are not served here")))
+    }
+}
+
+fn machine_done(outcomes: Option<Vec<Result<Terminated, Error>>>) -> Result<Done, Failure> {
+    match outcomes.into_iter().flatten().next() {
+        Some(Ok(terminated)) => Ok(Done::Machine(terminated)),
+        Some(Err(error)) => Err(Failure::Provider(error)),
+        None => Err(no_answer()),
+    }
+}
+
+fn no_answer() -> Failure {
+    Failure::Provider(Error::Transient("the provider gave no answer".to_owned()))
+}
