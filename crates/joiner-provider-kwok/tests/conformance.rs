@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use joiner_api::NodeClaim;
 use joiner_apiserver::service::{ApiServer, ResponseBody, Settings};
 use joiner_provider::conformance::{self, Cloud, Fault, Machine};
-use joiner_provider::{Clock, LaunchRequest, Provider, Unavailable, offerings_of_claim};
+use joiner_provider::{Clock, LaunchRequest, Monotonic, Provider, Unavailable, offerings_of_claim};
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::launch::claim_uid;
 use joiner_provider_kwok::live::KwokProvider;
@@ -35,6 +35,10 @@ impl Clock for PausedClock {
     fn now(&self) -> Timestamp {
         let passed = SignedDuration::try_from(self.0.elapsed()).unwrap();
         Timestamp::from_second(1_800_000_000).unwrap().checked_add(passed).unwrap()
+    }
+
+    fn monotonic(&self) -> Monotonic {
+        Monotonic::new(self.0.elapsed())
     }
 
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
