@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use joiner_provider::Error;
+use joiner_record::{Subject, Verb, Verdict};
 
-use crate::command::{Failure, Remark, Step};
-use crate::decisions::DecisionKind;
+use crate::command::{Failure, Step};
+use crate::decision::{Decided, subject_of_key};
 use crate::engine::Engine;
 use crate::queue::Key;
 
@@ -26,12 +27,8 @@ impl Engine {
         let due = self.present().monotonic + pause;
         self.held.insert(key.clone(), due);
         self.queue.add(key.clone(), due);
-        self.remark_failure(
-            key,
-            format!("cannot reconcile {key}: the step panicked: {message}"),
-            pause,
-            self.now(),
-        );
+        let message = format!("the step panicked: {message}");
+        self.tell_failure(key, Verb::Reconcile, subject_of_key(key), message, pause, self.now());
     }
 
     /// The node of a claim was to go, and something failed on the way. Nothing else would ask about it again.
@@ -44,7 +41,14 @@ impl Engine {
     }
 
     /// Tries again later, and says so.
-    pub(crate) fn put_back(&mut self, key: &Key, what: &str, failure: &Failure, now: Timestamp) {
+    pub(crate) fn put_back(
+        &mut self,
+        key: &Key,
+        verb: Verb,
+        object: Subject,
+        failure: &Failure,
+        now: Timestamp,
+    ) {
         let pause = match failure {
             Failure::Fenced => AFTER_FENCED,
             Failure::Provider(Error::Throttled { retry_after }) => *retry_after,
@@ -54,21 +58,24 @@ impl Engine {
         self.look_in(key, pause);
         // Neither is a fault: somebody else leads, or there is much to do.
         if matches!(failure, Failure::Fenced | Failure::Overloaded) {
-            tracing::debug!(%key, what, %failure, "put back");
+            tracing::debug!(%key, ?verb, %failure, "put back");
             return;
         }
-        tracing::warn!(%key, what, error = %failure, "failed, tried again later");
-        self.remark_failure(key, format!("cannot {what}: {failure}"), pause, now);
+        self.tell_failure(key, verb, object, failure.to_string(), pause, now);
     }
 
-    fn remark_failure(&mut self, key: &Key, what: String, pause: Duration, now: Timestamp) {
-        let remark = Remark {
-            kind: DecisionKind::Failed,
-            summary: format!("{what}; tried again in {} s", pause.as_secs()),
-            objects: Vec::new(),
-            dollars_per_hour: 0.0,
-        };
-        self.carry_out(key.clone(), Step { remarks: vec![remark], ..Step::default() }, now);
+    fn tell_failure(
+        &mut self,
+        key: &Key,
+        verb: Verb,
+        object: Subject,
+        message: String,
+        pause: Duration,
+        now: Timestamp,
+    ) {
+        let failed = Verdict::Failed { verb, message, retry_after_seconds: pause.as_secs() };
+        let decisions = vec![Decided::new(failed, vec![object])];
+        self.carry_out(key.clone(), Step { decisions, ..Step::default() }, now);
     }
 
     /// The key is looked at again after a while.

@@ -7,10 +7,10 @@
 use jiff::Timestamp;
 use joiner_api::{NodeClaim, NodePool};
 use joiner_provider::{GroupKind, Handle, Terminated};
-use k8s_openapi::api::core::v1::{Event, Node};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Node};
 use serde_json::Value;
 
-use crate::decisions::DecisionKind;
+use crate::decision::Decided;
 use crate::record::Note;
 
 /// One write, or one call of the provider.
@@ -106,6 +106,8 @@ pub enum Command {
         /// What the provider calls it.
         handle: Handle,
     },
+    /// Writes the last decisions.
+    WriteRecord(Box<ConfigMap>),
     /// Writes an event.
     CreateEvent(Box<Event>),
     /// Counts an event up.
@@ -136,6 +138,7 @@ impl Command {
             Self::DeletePod { .. } => "delete_pod",
             Self::Terminate { .. } => "terminate",
             Self::CancelLaunch { .. } => "cancel_launch",
+            Self::WriteRecord(_) => "write_record",
             Self::CreateEvent(_) => "create_event",
             Self::PatchEvent { .. } => "patch_event",
         }
@@ -158,6 +161,7 @@ impl Command {
             | Self::PatchEvent { namespace, name, .. } => format!("{namespace}/{name}"),
             Self::Terminate { provider_id, .. } => provider_id.clone(),
             Self::CancelLaunch { handle, .. } => handle.0.clone(),
+            Self::WriteRecord(map) => map.metadata.name.clone().unwrap_or_default(),
             Self::CreateEvent(event) => event.metadata.name.clone().unwrap_or_default(),
         }
     }
@@ -238,19 +242,6 @@ impl Failure {
     }
 }
 
-/// Something decided, to be told.
-#[derive(Debug, Clone)]
-pub struct Remark {
-    /// What kind of decision.
-    pub kind: DecisionKind,
-    /// One sentence.
-    pub summary: String,
-    /// Objects as `kind/name`.
-    pub objects: Vec<String>,
-    /// Change in dollars per hour.
-    pub dollars_per_hour: f64,
-}
-
 /// What a look at something leads to.
 #[derive(Debug, Default)]
 pub struct Step {
@@ -262,8 +253,8 @@ pub struct Step {
     pub again: Option<Timestamp>,
     /// Events to write.
     pub notes: Vec<Note>,
-    /// Decisions to tell.
-    pub remarks: Vec<Remark>,
+    /// What was decided; the commands carry it out.
+    pub decisions: Vec<Decided>,
     /// The claim looked at is to be launched.
     pub launch: bool,
 }

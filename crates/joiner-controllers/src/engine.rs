@@ -9,14 +9,15 @@ use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::NODEPOOL_LABEL;
 use joiner_provider::{Clock, Health, Monotonic, RankedOffering, Registry, Unregistered};
+use joiner_record::{Entry, Reason};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, ResourceExt};
 use tokio::sync::{mpsc, watch as signal};
 use tokio::task::JoinSet;
 
 use crate::clock::Present;
-use crate::command::Step;
-use crate::decisions::{Decision, Journal};
+use crate::command::{Command, Step};
+use crate::decision::{Journal, Moment};
 use crate::emptiness;
 use crate::executor::{Executor, Fence};
 use crate::metrics::Metrics;
@@ -33,6 +34,7 @@ use crate::settings::Settings;
 use crate::summary::{LastPlan, Summary};
 use crate::termination::Evictions;
 use crate::watch;
+use crate::watch_health::WatchHealth;
 use crate::world::{Change, Seen, Shelf, World};
 
 /// Reports that may wait.
@@ -62,6 +64,11 @@ impl Controllers {
     /// The present state in numbers, renewed as things happen.
     pub fn summary(&self) -> signal::Receiver<Summary> {
         self.summary.clone()
+    }
+
+    /// Every decision from now on, and what comes of its commands. Who does not keep up with so many entries misses some, and is told how many.
+    pub fn follow_decisions(&mut self, room: usize) -> mpsc::Receiver<Entry> {
+        self.engine.journal.follow(room)
     }
 
     /// Lets writes through or not; whoever decides who leads moves it. It is open from the start.
@@ -105,7 +112,15 @@ pub(crate) struct Engine {
     /// Pods that the scheduler found no place for.
     pub(crate) provisionable: BTreeSet<String>,
     /// Of those, the ones that no machine helps, and why.
-    pub(crate) refused: BTreeMap<String, String>,
+    pub(crate) refused: BTreeMap<String, Arc<[Reason]>>,
+    /// Kinds that cannot be observed.
+    pub(crate) watches: WatchHealth,
+    /// Counts what was taken in: the generation of what decisions are made from.
+    generation: u64,
+    /// What decisions of this turn change in what all machines cost.
+    decided_usd_per_hour: f64,
+    /// When decisions were last written to the API, and all up to which change.
+    pub(crate) record_written: (Option<Monotonic>, u64),
     /// When pods last came to or left the node of a claim.
     pub(crate) pod_events: BTreeMap<String, Monotonic>,
     /// Since when a claim's node has been empty and free to go.
@@ -170,8 +185,8 @@ impl Engine {
             metrics,
             client,
             registry,
+            journal: Journal::new(settings.journal, settings.journal_bytes, clock.now()),
             clock,
-            journal: Journal::new(settings.journal),
             planning: Planning::new(settings.respect_preferences),
             health: Health::new(settings.offering_pause),
             planned_offerings: BTreeMap::new(),
@@ -187,6 +202,10 @@ impl Engine {
             held: BTreeMap::new(),
             provisionable: BTreeSet::new(),
             refused: BTreeMap::new(),
+            watches: WatchHealth::default(),
+            generation: 0,
+            decided_usd_per_hour: 0.0,
+            record_written: (None, 0),
             pod_events: BTreeMap::new(),
             empty_since: BTreeMap::new(),
             leaving: BTreeSet::new(),
@@ -213,7 +232,8 @@ impl Engine {
         let mut woke = Instant::now();
         loop {
             let now = self.clock.monotonic();
-            let due = self.queue.next_due().filter(|_| self.started);
+            let decides = self.started && !self.watches.blocks();
+            let due = self.queue.next_due().filter(|_| decides);
             let pause = due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP));
             self.metrics.set_queue_depth(self.queue.len());
             self.metrics.stalled(woke.elapsed());
@@ -236,16 +256,22 @@ impl Engine {
                 () = self.clock.sleep(pause) => woke = Instant::now(),
             }
             while self.tasks.try_join_next().is_some() {}
-            if !self.started {
-                if !self.world.is_filled() {
-                    continue;
-                }
+            if !self.started && self.world.is_filled() {
                 self.start();
             }
-            self.turn();
+            if self.started && !self.watches.blocks() {
+                self.turn();
+            }
+            self.write_record();
+            self.publish(self.now());
         }
         watches.abort_all();
         self.finish(inbox).await;
+    }
+
+    /// What is known changes.
+    pub(crate) fn take_in(&mut self) {
+        self.generation += 1;
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -268,6 +294,8 @@ impl Engine {
     /// Looks at everything that is due.
     fn turn(&mut self) {
         let Present { wall: now, monotonic } = self.present();
+        self.roster.refresh(&self.world, &self.registry);
+        self.decided_usd_per_hour = 0.0;
         while let Some(key) = self.queue.pop(monotonic) {
             if let Some(again) = self.busy.get_mut(&key) {
                 *again = true;
@@ -280,7 +308,6 @@ impl Engine {
             self.look_safely(&key, now);
         }
         self.launch();
-        self.publish(now);
     }
 
     /// When a key may be looked at, if not now. A look at all machines costs as much as there are machines, and in busy times each change
@@ -307,15 +334,12 @@ impl Engine {
                 self.spawn(Key::Event(name), Vec::new(), vec![command]);
             }
         }
-        for remark in step.remarks {
-            tracing::info!(%key, kind = ?remark.kind, summary = remark.summary, "decided");
-            self.journal.add(Decision {
-                time: now,
-                kind: remark.kind,
-                summary: remark.summary,
-                objects: remark.objects,
-                dollars_per_hour: remark.dollars_per_hour,
-            });
+        let commands: Vec<&Command> = step.each.iter().chain(&step.commands).collect();
+        for decided in step.decisions {
+            let before = self.roster.totals().dollars_per_hour + self.decided_usd_per_hour;
+            self.decided_usd_per_hour += decided.change_usd_per_hour.unwrap_or(0.0);
+            let moment = Moment { now, snapshot: self.generation, usd_per_hour: before };
+            self.journal.record(decided, &key, &commands, moment);
         }
         if let Some(again) = step.again {
             // What was found is by the wall clock of that moment; how far away it is counts.
@@ -335,6 +359,7 @@ impl Engine {
     }
 
     fn take_seen(&mut self, seen: Seen) {
+        self.take_in();
         match seen {
             Seen::Pod(event) => {
                 self.world.pods.observe(event).into_iter().for_each(|of| self.pod_changed(&of))
@@ -376,12 +401,12 @@ impl Engine {
             }
             Seen::CsiNode(event) => self.planning.csi_nodes(&self.world.csi_nodes.observe(event)),
             Seen::Attachment(event) => drop(self.world.attachments.observe(event)),
-            Seen::NotServed(kind) => self.world.set_absent(kind),
-            Seen::ClassesNotServed(kind) => self.world.classes.entry(kind).or_default().set_absent(),
+            Seen::WatchFailed(failure) => self.watch_failed(failure),
+            Seen::WatchRecovered(watched) => self.watch_recovered(&watched),
         }
     }
 
-    fn classes_changed(&mut self) {
+    pub(crate) fn classes_changed(&mut self) {
         let pools: Vec<String> = self.world.pools.iter().map(|(name, _)| name.clone()).collect();
         pools.iter().for_each(|pool| self.pool_changed(pool));
     }
@@ -560,18 +585,18 @@ impl Engine {
     fn publish(&mut self, now: Timestamp) {
         self.roster.refresh(&self.world, &self.registry);
         let Totals { nodes, starting, leaving, dollars_per_hour } = self.roster.totals();
-        let journal = &self.journal;
+        let journal = self.journal.ring();
         let refusals = self.refused.iter().take(REFUSALS);
         let refusals = refusals.map(|(pod, why)| (pod.clone(), why.clone())).collect();
         self.publisher.send_if_modified(|have| {
-            // Decisions are only ever added, and each is counted: the journal need not be compared.
+            // Every change of the journal is counted: it need not be compared.
             let mut told = std::mem::take(&mut have.journal);
-            if journal.total != have.decisions {
+            if journal.changes() != have.journal_changes {
                 told = journal.tail(JOURNAL_TAIL);
             }
             let summary = Summary {
                 time: have.time,
-                ready: self.started,
+                ready: self.started && !self.watches.blocks(),
                 nodes,
                 starting,
                 leaving,
@@ -580,8 +605,10 @@ impl Engine {
                 refusals,
                 dollars_per_hour,
                 last_plan: self.last_plan,
+                watch_troubles: self.watches.troubles().cloned().collect(),
                 journal: Vec::new(),
-                decisions: journal.total,
+                decisions: journal.total(),
+                journal_changes: journal.changes(),
             };
             let same = *have == summary;
             let time = if same { have.time } else { Some(now) };

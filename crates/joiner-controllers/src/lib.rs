@@ -26,13 +26,16 @@
 //! * **Equal runs are equal.** Time comes from a [`Clock`](joiner_provider::Clock) and tokio's timers, names from a seed; queues and maps are ordered. With paused time and one
 //!   thread two runs write the same things at the same moments.
 //!
+//! What is decided is a [`decision::Decided`]: it gets an id, is kept and told, and learns what came of its commands; sentences are made of it
+//! in `joiner_record::words` only. A kind that cannot be observed disables what needs it ([`watch_health`]) and stops nothing else.
+//!
 //! Rejected: kube's `Controller`, whose pending set is hashed, so that two runs differ; locks around shared state; a look that writes by itself.
 
 mod backoff;
 pub mod claims;
 mod clock;
 pub mod command;
-pub mod decisions;
+pub mod decision;
 pub mod emptiness;
 mod engine;
 pub mod executor;
@@ -48,13 +51,16 @@ pub mod pods;
 pub mod provision;
 pub mod queue;
 pub mod record;
+pub mod record_map;
 mod reports;
 mod roster;
 mod settings;
 mod summary;
 mod tasks;
+mod telling;
 pub mod termination;
 pub mod watch;
+pub mod watch_health;
 pub mod world;
 
 pub use clock::{Present, RuntimeClock};

@@ -11,13 +11,14 @@ use joiner_api::quantity::Quantity;
 use joiner_api::{NodeClaim, NodeClaimStatus, NodePool};
 use joiner_core::model::{Effect, Taint as CoreTaint};
 use joiner_provider::{Error, Handle, Launched};
+use joiner_record::{GaveUp, Verdict};
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
-use crate::command::{Command, Remark, Step};
-use crate::decisions::DecisionKind;
+use crate::command::{Command, Step};
+use crate::decision::{Decided, subject_of};
 use crate::observed_times::TimesOf;
 use crate::record::{Level, Note, cut};
 use crate::settings::Settings;
@@ -142,12 +143,8 @@ fn expire(facts: &Facts, step: &mut Step) -> bool {
         return false;
     }
     step.commands.push(delete(claim));
-    step.remarks.push(Remark {
-        kind: DecisionKind::Expired,
-        summary: format!("{} is older than {age}", claim.name_any()),
-        objects: vec![format!("nodeclaim/{}", claim.name_any())],
-        dollars_per_hour: 0.0,
-    });
+    let verdict = Verdict::Expired { expire_after: age.to_string() };
+    step.decisions.push(Decided::new(verdict, vec![subject_of(claim)]));
     true
 }
 
@@ -364,10 +361,10 @@ fn liveness(facts: &Facts, set: &ConditionSet, step: &mut Step) -> bool {
         return false;
     }
     let launched = set.status(conditions::LAUNCHED) == Status::True;
-    let (condition_type, limit, reason) = if launched {
-        (conditions::REGISTERED, facts.settings.registration_timeout, "did not register")
+    let (condition_type, limit) = if launched {
+        (conditions::REGISTERED, facts.settings.registration_timeout)
     } else {
-        (conditions::LAUNCHED, facts.settings.launch_timeout, "was not launched")
+        (conditions::LAUNCHED, facts.settings.launch_timeout)
     };
     let since = set
         .get(condition_type)
@@ -379,14 +376,13 @@ fn liveness(facts: &Facts, set: &ConditionSet, step: &mut Step) -> bool {
     }
     step.commands.clear();
     step.commands.push(delete(claim));
-    let minutes = limit.as_secs() / 60;
-    let why = set.get(condition_type).map(|condition| condition.message.clone()).unwrap_or_default();
-    step.remarks.push(Remark {
-        kind: DecisionKind::GaveUp,
-        summary: format!("{} {reason} within {minutes} minutes: {why}", claim.name_any()),
-        objects: vec![format!("nodeclaim/{}", claim.name_any())],
-        dollars_per_hour: 0.0,
-    });
+    let within_seconds = limit.as_secs();
+    let message = set.get(condition_type).map(|condition| condition.message.clone()).unwrap_or_default();
+    let why = match launched {
+        true => GaveUp::NotRegistered { within_seconds, message },
+        false => GaveUp::NotLaunched { within_seconds, message },
+    };
+    step.decisions.push(Decided::new(Verdict::GaveUp { why }, vec![subject_of(claim)]));
     true
 }
 
@@ -432,24 +428,25 @@ pub fn launch_pending(claim: &NodeClaim, handle: &Handle) -> Vec<Command> {
     vec![Command::PatchClaim { name: claim.name_any(), patch }]
 }
 
+fn give_up(claim: &NodeClaim, why: GaveUp) -> Step {
+    let verdict = Verdict::GaveUp { why };
+    Step {
+        commands: vec![delete(claim)],
+        notes: Note::of(claim, &verdict, None).into_iter().collect(),
+        decisions: vec![Decided::new(verdict, vec![subject_of(claim)])],
+        ..Step::default()
+    }
+}
+
 /// What follows from a launch that failed.
 pub fn launch_failed(claim: &NodeClaim, error: &Error, now: Timestamp) -> Step {
     let mut step = Step::default();
-    let objects = vec![format!("nodeclaim/{}", claim.name_any())];
-    let give_up =
-        |summary: String| Remark { kind: DecisionKind::GaveUp, summary, objects, dollars_per_hour: 0.0 };
     let (reason, message) = match error {
         Error::NoCapacity { message, .. } | Error::Quota { message, .. } => {
-            step.notes.push(Note::new(claim, Level::Warning, "InsufficientCapacityError", message.clone()));
-            step.remarks.push(give_up(format!("no capacity for {}: {message}", claim.name_any())));
-            step.commands.push(delete(claim));
-            return step;
+            return give_up(claim, GaveUp::NoCapacity { message: message.clone() });
         }
         Error::ClassNotReady(message) => {
-            step.remarks
-                .push(give_up(format!("the node class of {} is not ready: {message}", claim.name_any())));
-            step.commands.push(delete(claim));
-            return step;
+            return give_up(claim, GaveUp::ClassNotReady { message: message.clone() });
         }
         Error::Invalid { reason, message } => (reason.as_str(), message.clone()),
         Error::Throttled { .. } | Error::Denied(_) | Error::Transient(_) => {

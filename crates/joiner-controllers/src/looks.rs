@@ -8,19 +8,21 @@ use joiner_api::condition::{ConditionSet, ConditionTypes};
 use joiner_api::names::{self, NODEPOOL_LABEL, conditions};
 use joiner_api::{NodeClaim, NodePool};
 use joiner_provider::Registry;
+use joiner_record::decision::MOST_NAMED;
+use joiner_record::{Nomination, Reason, Subject, Verdict};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::command::{Command, Remark, Step};
-use crate::decisions::DecisionKind;
+use crate::command::{Command, Step};
+use crate::decision::{Decided, subject_of};
 use crate::emptiness::{self, Candidate, Stays};
 use crate::engine::Engine;
 use crate::lifecycle::{self, status_patch, subject};
 use crate::nodepools;
 use crate::provision::{self, Context, Proposal};
 use crate::queue::Key;
-use crate::record::{Level, Note};
+use crate::record::Note;
 use crate::summary::LastPlan;
 use crate::termination::{self, disrupted_taints};
 use crate::world::World;
@@ -49,7 +51,7 @@ impl Engine {
                     self.adopt(machines);
                 }
             }
-            Key::Event(_) => {}
+            Key::Event(_) | Key::Record => {}
         }
     }
 
@@ -155,6 +157,7 @@ impl Engine {
         let facts = nodepools::Facts {
             pool: &pool,
             class: stored.as_deref(),
+            class_trouble: self.watches.of_class(class),
             well_known: &well_known,
             machines,
             now,
@@ -179,6 +182,7 @@ impl Engine {
             health: &self.health,
             expected: &expected,
             provisionable: &self.provisionable,
+            watches: &self.watches,
             now,
         };
         let waiting = provision::waiting(&self.world, &context);
@@ -215,47 +219,35 @@ impl Engine {
     fn act_on(&mut self, proposal: &Proposal, now: Timestamp) -> Step {
         let mut step = Step::default();
         let until = self.present().monotonic + self.settings.nomination();
-        let mut placed: BTreeMap<&str, (String, String)> = BTreeMap::new();
+        let mut placed: BTreeMap<&str, Subject> = BTreeMap::new();
         for (place, pods) in &proposal.on_nodes {
-            let kind = if self.world.nodes.get(place).is_some() { "node" } else { "nodeclaim" };
-            placed.extend(pods.iter().map(|pod| (pod.as_str(), (kind.to_owned(), place.clone()))));
+            let place = match self.world.nodes.get(place) {
+                Some(node) => subject_of(&**node),
+                None => Subject::new(names::kinds::NODE_CLAIM, place, None),
+            };
+            placed.extend(pods.iter().map(|pod| (pod.as_str(), place.clone())));
         }
         for planned in &proposal.claims {
-            let place = ("nodeclaim".to_owned(), planned.claim.name_any());
+            let place = subject_of(&planned.claim);
             placed.extend(planned.pods.iter().map(|pod| (pod.as_str(), place.clone())));
         }
-        for (key, (kind, place)) in placed {
+        let mut nominated = Nominated::default();
+        for (key, place) in placed {
             self.refused.remove(key);
             let Some(pod) = self.world.pods.get(key) else { continue };
-            if kind == "node" || self.world.claims.get(&place).is_some() {
-                self.nominations.add(pod.uid().unwrap_or_default(), place.clone(), until);
-            }
+            let stands = place.kind == "Node" || self.world.claims.get(&place.name).is_some();
+            let is_new =
+                stands && self.nominations.add(pod.uid().unwrap_or_default(), place.name.clone(), until);
             if self.provisionable.contains(key) {
-                let message = format!("is to run on {kind}/{place}");
-                step.notes.push(Note::new(&**pod, Level::Normal, "Nominated", message));
+                if is_new {
+                    nominated.add(key, subject_of(&**pod), &place);
+                }
+                let verdict = Verdict::Nominated { nominations: Vec::new(), pods: 1 };
+                step.notes.extend(Note::of(&**pod, &verdict, Some(&place)));
             }
         }
-        for (key, why) in &proposal.refused {
-            let Some(pod) = self.world.pods.get(key).filter(|_| self.provisionable.contains(key)) else {
-                continue;
-            };
-            let is_new = self.refused.insert(key.clone(), why.clone()).is_none();
-            let note = Note::new(
-                &**pod,
-                Level::Warning,
-                "FailedScheduling",
-                format!("no machine would help: {why}"),
-            );
-            step.notes.push(note.once_in(REFUSAL_QUIET));
-            if is_new {
-                step.remarks.push(Remark {
-                    kind: DecisionKind::Refused,
-                    summary: format!("no place for pod {key}: {why}"),
-                    objects: vec![format!("pod/{key}")],
-                    dollars_per_hour: 0.0,
-                });
-            }
-        }
+        step.decisions.extend(nominated.decided());
+        self.refuse(proposal, &mut step);
         if proposal.claims.is_empty() {
             return step;
         }
@@ -267,7 +259,7 @@ impl Engine {
         }
         step.each =
             proposal.claims.iter().map(|of| Command::CreateClaim(Box::new(of.claim.clone()))).collect();
-        step.remarks.push(bought(proposal));
+        step.decisions.push(bought(proposal));
         let gap = proposal.lower_bound.filter(|bound| *bound > 0.0).map(|bound| proposal.price / bound - 1.0);
         self.last_plan = Some(LastPlan {
             time: now,
@@ -277,6 +269,29 @@ impl Engine {
             gap,
         });
         step
+    }
+
+    /// Tells of pods without a place, those with equal reasons together; each is told once until it has had a place.
+    fn refuse(&mut self, proposal: &Proposal, step: &mut Step) {
+        let mut groups: Vec<(Arc<[Reason]>, Vec<Subject>)> = Vec::new();
+        for (key, reasons) in &proposal.refused {
+            let Some(pod) = self.world.pods.get(key).filter(|_| self.provisionable.contains(key)) else {
+                continue;
+            };
+            let verdict = Verdict::Refused { reasons: reasons.to_vec(), pods: 1 };
+            step.notes.extend(Note::of(&**pod, &verdict, None).map(|note| note.once_in(REFUSAL_QUIET)));
+            if self.refused.insert(key.clone(), reasons.clone()).is_some() {
+                continue;
+            }
+            let alike = groups.iter_mut().find(|(of, _)| Arc::ptr_eq(of, reasons) || of == reasons);
+            match alike {
+                Some((_, pods)) => pods.push(subject_of(&**pod)),
+                None => groups.push((reasons.clone(), vec![subject_of(&**pod)])),
+            }
+        }
+        step.decisions.extend(groups.into_iter().map(|(reasons, pods)| {
+            Decided::new(Verdict::Refused { reasons: reasons.to_vec(), pods: pods.len() as u64 }, pods)
+        }));
     }
 
     /// Claims whose nodes may be empty, have been, are marked for going, or are spared: about the others there is nothing to do.
@@ -340,10 +355,9 @@ impl Engine {
             let chosen = emptiness::choose(ready.collect(), allowed);
             look_again |= chosen.len() < wanted;
             if blocked && wanted > 0 {
-                let message = "no node may be removed for being empty now: its budgets allow none";
-                let note =
-                    Note::new(&**pool, Level::Normal, "DisruptionBlocked", message).quiet_for(BUDGET_QUIET);
-                steps.push((Key::Disruption, Step { notes: vec![note], ..Step::default() }));
+                let note = Note::of(&**pool, &Verdict::DisruptionBlocked, None);
+                let notes = note.map(|note| note.quiet_for(BUDGET_QUIET)).into_iter().collect();
+                steps.push((Key::Disruption, Step { notes, ..Step::default() }));
             }
             for candidate in chosen {
                 steps.push((Key::Claim(candidate.claim.name_any()), remove(candidate, now)));
@@ -392,32 +406,44 @@ fn candidates<'w>(
     found
 }
 
-fn bought(proposal: &Proposal) -> Remark {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for planned in &proposal.claims {
-        *counts.entry(&planned.machine).or_default() += 1;
+/// Pods that are newly expected on places that are there.
+#[derive(Default)]
+struct Nominated {
+    nominations: Vec<Nomination>,
+    pods: Vec<Subject>,
+}
+
+impl Nominated {
+    fn add(&mut self, key: &str, pod: Subject, place: &Subject) {
+        if self.nominations.len() < MOST_NAMED {
+            self.nominations.push(Nomination { pod: key.to_owned(), place: place.clone() });
+        }
+        self.pods.push(pod);
     }
-    let machines: Vec<String> = counts.iter().map(|(name, count)| format!("{count} × {name}")).collect();
-    let pods: usize = proposal.claims.iter().map(|planned| planned.pods.len()).sum();
-    let plural = |count: usize, word: &str| match count {
-        1 => format!("1 {word}"),
-        count => format!("{count} {word}s"),
+
+    fn decided(self) -> Option<Decided> {
+        let pods = self.pods.len() as u64;
+        let verdict = Verdict::Nominated { nominations: self.nominations, pods };
+        (pods > 0).then(|| Decided::new(verdict, self.pods))
+    }
+}
+
+fn bought(proposal: &Proposal) -> Decided {
+    let mut types: BTreeMap<String, u64> = BTreeMap::new();
+    for planned in &proposal.claims {
+        *types.entry(planned.machine.instance_type.clone()).or_default() += 1;
+    }
+    let verdict = Verdict::Provisioned {
+        machines: proposal.claims.iter().take(MOST_NAMED).map(|planned| planned.machine.clone()).collect(),
+        types,
+        pods: proposal.claims.iter().map(|planned| planned.pods.len() as u64).sum(),
+        usd_per_hour: proposal.price,
+        lower_bound_usd_per_hour: proposal.lower_bound,
     };
-    Remark {
-        kind: DecisionKind::Provisioned,
-        summary: format!(
-            "{} for {}: {}, ${:.4}/h",
-            plural(proposal.claims.len(), "machine"),
-            plural(pods, "pod"),
-            machines.join(", "),
-            proposal.price
-        ),
-        objects: proposal
-            .claims
-            .iter()
-            .map(|planned| format!("nodeclaim/{}", planned.claim.name_any()))
-            .collect(),
-        dollars_per_hour: proposal.price,
+    Decided {
+        alternatives: proposal.alternatives.clone(),
+        change_usd_per_hour: Some(proposal.price),
+        ..Decided::new(verdict, proposal.claims.iter().map(|planned| subject_of(&planned.claim)).collect())
     }
 }
 
@@ -432,23 +458,12 @@ fn remove(candidate: &Candidate, now: Timestamp) -> Step {
     step.commands.push(Command::ConfirmEmpty { node: node.name_any() });
     step.commands.push(reason_patch(claim, now));
     step.commands.push(Command::DeleteClaim { name: claim.name_any(), uid: claim.uid().unwrap_or_default() });
-    step.notes.push(Note::new(
-        node,
-        Level::Normal,
-        "DisruptionTerminating",
-        "goes because no pod needs it: Empty",
-    ));
-    step.notes.push(Note::new(
-        claim,
-        Level::Normal,
-        "DisruptionTerminating",
-        "goes because no pod needs it: Empty",
-    ));
-    step.remarks.push(Remark {
-        kind: DecisionKind::Emptied,
-        summary: format!("{} is empty and goes, ${:.4}/h saved", node.name_any(), candidate.price),
-        objects: vec![format!("nodeclaim/{}", claim.name_any()), format!("node/{}", node.name_any())],
-        dollars_per_hour: -candidate.price,
+    let verdict = Verdict::Emptied { usd_per_hour: candidate.price };
+    step.notes.extend(Note::of(node, &verdict, None));
+    step.notes.extend(Note::of(claim, &verdict, None));
+    step.decisions.push(Decided {
+        change_usd_per_hour: Some(-candidate.price),
+        ..Decided::new(verdict, vec![subject_of(node), subject_of(claim)])
     });
     step
 }

@@ -7,6 +7,7 @@ use joiner_api::condition::{ConditionSet, ConditionTypes, Subject};
 use joiner_api::names::{self, conditions};
 use joiner_api::quantity::Quantity;
 use joiner_api::{NodePool, nodepool_hash, validation};
+use joiner_record::{Trouble, WatchTrouble, words};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use kube::ResourceExt;
@@ -24,6 +25,8 @@ pub struct Facts<'a> {
     pub pool: &'a NodePool,
     /// Its node class as stored.
     pub class: Option<&'a Value>,
+    /// Why classes of that kind cannot be observed, if so.
+    pub class_trouble: Option<&'a WatchTrouble>,
     /// Label keys that the provider makes well-known.
     pub well_known: &'a BTreeSet<String>,
     /// Capacity of its machines that are not going.
@@ -50,11 +53,22 @@ pub fn with_conditions(facts: &Facts) -> NodePool {
             set.set_false(conditions::VALIDATION_SUCCEEDED, conditions::NODE_POOL_VALIDATION_FAILED, &message)
         }
     };
-    match class_fault(facts.class) {
+    match class_trouble(facts).or_else(|| class_fault(facts.class)) {
         None => set.set_true(conditions::NODE_CLASS_READY),
         Some((reason, message)) => set.set_false(conditions::NODE_CLASS_READY, &reason, &message),
     };
     pool
+}
+
+/// What is wrong with the kind of the node class: what is known of it may have changed since.
+fn class_trouble(facts: &Facts) -> Option<(String, String)> {
+    let trouble = facts.class_trouble?;
+    let reason = match trouble.trouble {
+        Trouble::Forbidden => "NodeClassForbidden",
+        Trouble::NotServed => "NodeClassNotServed",
+        Trouble::Failing { .. } => return None,
+    };
+    Some((reason.to_owned(), words::watch_trouble(trouble)))
 }
 
 /// What is wrong with a node class.

@@ -203,6 +203,7 @@ impl Planning {
             let facts = nodepools::Facts {
                 pool,
                 class: class.as_deref(),
+                class_trouble: context.watches.of_class(&pool.spec.template.spec.node_class_ref),
                 well_known: &well_known,
                 machines: Vec::new(),
                 now: context.now,

@@ -7,15 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use joiner_api::names::conditions;
+use joiner_api::names::{self, conditions};
 use joiner_api::nodepool::NodeClassReference;
 use joiner_api::{NodeClaim, NodePool};
 use joiner_core::decide;
-use joiner_core::explain::Reject;
+use joiner_core::explain::{Cause, Listed, Reject};
 use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
-use joiner_core::plan::Plan;
+use joiner_core::plan::{Plan, PlannedMachine};
 use joiner_provider::{GroupKind, Health, Monotonic, OfferingKey, RankedOffering, Registry};
+use joiner_record::{Alternative, Machine, Reason};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
@@ -27,6 +28,7 @@ use crate::offerings::{of_plan, planned_prices};
 use crate::planning::Planning;
 use crate::pods;
 use crate::settings::Settings;
+use crate::watch_health::WatchHealth;
 use crate::world::{World, key_of};
 
 /// Places that pods were told to use, by the pod's uid.
@@ -34,9 +36,11 @@ use crate::world::{World, key_of};
 pub struct Nominations(BTreeMap<String, (String, Monotonic)>);
 
 impl Nominations {
-    /// A pod was told to use a place.
-    pub fn add(&mut self, uid: String, place: String, until: Monotonic) {
+    /// A pod was told to use a place. Whether that is news.
+    pub fn add(&mut self, uid: String, place: String, until: Monotonic) -> bool {
+        let is_new = self.0.get(&uid).is_none_or(|(before, _)| *before != place);
         self.0.insert(uid, (place, until));
+        is_new
     }
 
     /// Forgets what is over.
@@ -100,6 +104,8 @@ pub struct Context<'a> {
     pub expected: &'a BTreeMap<String, String>,
     /// Pods that the scheduler found no place for, by key.
     pub provisionable: &'a BTreeSet<String>,
+    /// Kinds that cannot be observed.
+    pub watches: &'a WatchHealth,
     /// The present.
     pub now: Timestamp,
 }
@@ -113,8 +119,8 @@ pub struct Planned {
     pub pods: Vec<String>,
     /// What it may be launched as, best first.
     pub offerings: Vec<RankedOffering>,
-    /// What it will probably be: the type.
-    pub machine: String,
+    /// What it will probably be.
+    pub machine: Machine,
     /// Dollars per hour.
     pub price: f64,
 }
@@ -127,13 +133,15 @@ pub struct Proposal {
     /// Pods that go onto places that are there, by the place's name.
     pub on_nodes: Vec<(String, Vec<String>)>,
     /// Pods without a place, and why.
-    pub refused: Vec<(String, String)>,
+    pub refused: Vec<(String, Arc<[Reason]>)>,
     /// Pods that were looked at.
     pub pods: usize,
     /// Price of the new machines.
     pub price: f64,
     /// A price that no other packing can beat.
     pub lower_bound: Option<f64>,
+    /// Plans that lost.
+    pub alternatives: Vec<Alternative>,
     /// Objects that were left out, and oddities.
     pub notes: Vec<String>,
 }
@@ -214,17 +222,13 @@ pub fn pools<'w>(world: &'w World, registry: &'w Registry) -> impl Iterator<Item
 }
 
 /// Why pools of node classes that nobody serves help nobody.
-fn pools_of_others(world: &World, registry: &Registry) -> Vec<String> {
+fn pools_of_others(world: &World, registry: &Registry) -> Vec<Reason> {
     let pools = world.pools.values().map(|pool| (pool, &pool.spec.template.spec.node_class_ref));
     let of_others = pools.filter(|(_, class)| !registry.serves(class));
     of_others
         .map(|(pool, class)| {
-            format!(
-                "nodepool/{}: its node class is of the kind {} ({}), which is not served here",
-                pool.name_any(),
-                class.kind,
-                class.group
-            )
+            let cause = Cause::ClassNotServed { kind: class.kind.clone(), group: class.group.clone() };
+            Reason::new(Some(pool.name_any()), cause)
         })
         .collect()
 }
@@ -264,34 +268,87 @@ fn raise(
             planned || world.claims.get(name).is_some()
         };
         let claim = claims::claim_of(snapshot, machine, object, &pod_uids, context.settings.seed, is_taken);
-        let catalogue = &snapshot.catalogues[pool.catalogue.at()];
-        let offering = &catalogue.offerings[machine.offering.at()];
-        let machine = catalogue.types[offering.instance_type.at()].name.to_string();
-        let prices = prices.entry(pool.catalogue.at()).or_insert_with(|| planned_prices(snapshot, catalogue));
+        let at = pool.catalogue.at();
+        let prices = prices.entry(at).or_insert_with(|| planned_prices(snapshot, &snapshot.catalogues[at]));
         let offerings = of_plan(prices, &claim, context);
-        claims.push(Planned { claim, pods, offerings, machine, price: offering.price });
+        let machine = described(snapshot, machine, &claim, &pods);
+        claims.push(Planned { claim, pods, offerings, price: machine.usd_per_hour, machine });
     }
     let on_nodes = plan
         .on_nodes
         .iter()
         .map(|(node, pods)| (snapshot.nodes[node.at()].name.to_string(), pods.iter().map(name).collect()));
-    let of_others = pools_of_others(world, context.registry);
-    let refused = plan.refused.iter().map(|refused| {
-        let reasons = refused.reasons.iter().filter_map(|reason| match reason.pool {
-            Some(pool) => Some(format!("nodepool/{}: {}", snapshot.pools[pool.at()].name, reason.message)),
-            // There are pools, and what is wrong with them follows.
-            None if reason.code == Reject::NoPool && !of_others.is_empty() => None,
-            None => Some(reason.message.clone()),
-        });
-        (name(&refused.pod), reasons.chain(of_others.iter().cloned()).collect::<Vec<_>>().join("; "))
-    });
     Proposal {
         price: claims.iter().map(|planned| planned.price).sum(),
         on_nodes: on_nodes.collect(),
-        refused: refused.collect(),
+        refused: refusals(world, snapshot, plan, context),
+        alternatives: alternatives(plan),
         pods: waiting.len(),
         claims,
         lower_bound: None,
         notes: Vec::new(),
     }
+}
+
+/// A machine of the plan, in names.
+fn described(snapshot: &Snapshot, machine: &PlannedMachine, claim: &NodeClaim, pods: &[String]) -> Machine {
+    const SHOWN: usize = 16;
+    let pool = &snapshot.pools[machine.pool.at()];
+    let catalogue = &snapshot.catalogues[pool.catalogue.at()];
+    let offering = &catalogue.offerings[machine.offering.at()];
+    let vocabulary = &snapshot.vocabulary.names;
+    let text = |key: &str, value: Option<_>| {
+        let (key, value) = (vocabulary.known_key(key)?, value?);
+        Some(vocabulary.value_text(key, value).to_owned())
+    };
+    Machine {
+        claim: claim.name_any(),
+        node_pool: pool.name.to_string(),
+        instance_type: catalogue.types[offering.instance_type.at()].name.to_string(),
+        zone: text(names::ZONE_LABEL, offering.zone),
+        capacity_type: text(names::CAPACITY_TYPE_LABEL, offering.capacity_type),
+        usd_per_hour: offering.price,
+        other_types: machine.types.len().saturating_sub(1) as u64,
+        pods: Listed {
+            shown: pods.iter().take(SHOWN).cloned().collect(),
+            more: pods.len().saturating_sub(SHOWN) as u64,
+        },
+    }
+}
+
+/// Pods without a place; those of one class share their reasons.
+fn refusals(
+    world: &World,
+    snapshot: &Snapshot,
+    plan: &Plan,
+    context: &Context,
+) -> Vec<(String, Arc<[Reason]>)> {
+    let of_others = pools_of_others(world, context.registry);
+    let mut shared: BTreeMap<*const joiner_core::explain::Reason, Arc<[Reason]>> = BTreeMap::new();
+    let refused = plan.refused.iter().map(|refused| {
+        let reasons = shared.entry(refused.reasons.as_ptr()).or_insert_with(|| {
+            let known = refused.reasons.iter();
+            // There are pools, and what is wrong with them follows.
+            let known = known.filter(|of| of.code() != Reject::NoPool || of_others.is_empty());
+            known.map(|of| Reason::of(snapshot, of)).chain(of_others.iter().cloned()).collect()
+        });
+        (snapshot.pods[refused.pod.at()].name.to_string(), reasons.clone())
+    });
+    refused.collect()
+}
+
+/// What else the plan could have been.
+fn alternatives(plan: &Plan) -> Vec<Alternative> {
+    let usd = |nano: i64| nano as f64 / 1e9;
+    let original = plan.original.map(|bill| Alternative::OriginalPacking {
+        machines: bill.machines as u64,
+        usd_per_hour: usd(bill.price_nano_usd),
+    });
+    let preferences = plan.given_up.as_ref().map(|given_up| Alternative::PreferencesKept {
+        pods: given_up.pods as u64,
+        machines: given_up.kept.machines as u64,
+        usd_per_hour: usd(given_up.kept.price_nano_usd),
+        dearer_by_share: Some(given_up.would_cost).filter(|share| share.is_finite()),
+    });
+    original.into_iter().chain(preferences).collect()
 }

@@ -24,6 +24,8 @@ pub enum Key {
     Adoption,
     /// An event to write, by its own name.
     Event(String),
+    /// The record of decisions to write.
+    Record,
 }
 
 impl fmt::Display for Key {
@@ -37,6 +39,7 @@ impl fmt::Display for Key {
             Self::Collect => out.write_str("collection"),
             Self::Adoption => out.write_str("adoption"),
             Self::Event(name) => write!(out, "event/{name}"),
+            Self::Record => out.write_str("record"),
         }
     }
 }

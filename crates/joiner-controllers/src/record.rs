@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use joiner_record::{Subject, Verdict, words};
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::ResourceExt;
@@ -62,6 +63,16 @@ impl Note {
             ..ObjectReference::default()
         };
         Self { about, level, reason, message: message.into(), quiet: USUAL, whatever_the_text: false }
+    }
+
+    /// A decision as told about one of the objects it is about; `place` is where a pod is expected. Nothing for decisions that have no event.
+    pub fn of<K>(object: &K, verdict: &Verdict, place: Option<&Subject>) -> Option<Self>
+    where
+        K: kube::Resource<DynamicType = ()>,
+    {
+        let words = words::event(verdict, place)?;
+        let level = if words.warning { Level::Warning } else { Level::Normal };
+        Some(Self::new(object, level, words.reason, words.message))
     }
 
     /// The same, told once in a while whatever its text: numbers in it change all the time.

@@ -8,16 +8,17 @@ use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::conditions;
 use joiner_provider::{Error, Instance, Launch, Listed, Provider, Scope, Terminated, Unregistered};
+use joiner_record::{Orphan, Subject, Verb, Verdict};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use crate::command::{Command, Done, Failure, Remark, Step};
-use crate::decisions::DecisionKind;
+use crate::command::{Command, Done, Failure, Step};
+use crate::decision::{Decided, described, subject_of};
 use crate::emptiness;
 use crate::engine::Engine;
 use crate::lifecycle::{self, is_true, signed};
 use crate::queue::Key;
-use crate::record::{Level, Note};
+use crate::record::Note;
 
 /// After somebody else's change the key is looked at again almost at once.
 const AFTER_CONFLICT: Duration = Duration::from_millis(100);
@@ -45,14 +46,17 @@ pub(crate) enum Report {
 
 impl Engine {
     pub(crate) fn take_report(&mut self, report: Report) {
+        self.take_in();
         let now = self.now();
         match report {
             Report::Ran { key, each, ordered } => {
                 let again = self.busy.remove(&key) == Some(true);
-                let mut worst: Option<(String, Failure)> = None;
+                let results = each.iter().chain(&ordered).map(|(_, result)| result);
+                self.journal.settle(&key, results, now);
+                let mut worst: Option<((Verb, Subject), Failure)> = None;
                 for (command, result) in each.into_iter().chain(ordered) {
                     if let Some(failure) = self.took(&key, &command, result, now) {
-                        worst.get_or_insert((what(&command), failure));
+                        worst.get_or_insert((described(&command), failure));
                     }
                 }
                 self.settle(&key, worst, again, now);
@@ -73,20 +77,22 @@ impl Engine {
                 match failed {
                     None => drop(self.pauses.remove(&Key::Collect)),
                     Some((provider, failure)) => {
-                        let what = format!("list the machines of provider {provider}");
-                        self.put_back(&Key::Collect, &what, &failure, now);
+                        let provider = Subject::new("Provider", provider, None);
+                        self.put_back(&Key::Collect, Verb::List, provider, &failure, now);
                     }
                 }
             }
             Report::Adopted(_, _, Ok(())) => drop(self.pauses.remove(&Key::Adoption)),
             Report::Adopted(provider, machines, Err(failure)) => {
-                let what = format!("hand machines over to provider {provider}");
-                self.put_back(&Key::Adoption, &what, &failure, now);
+                let object = Subject::new("Provider", &provider, None);
+                self.put_back(&Key::Adoption, Verb::Adopt, object, &failure, now);
                 self.to_adopt.insert(provider, machines);
             }
             Report::Panicked { keys, message } => {
+                let lost = Err(Failure::Unknown(format!("it panicked: {message}")));
                 for key in keys {
                     self.busy.remove(&key);
+                    self.journal.settle(&key, std::iter::repeat(&lost), now);
                     self.panicked(&key, &message);
                 }
             }
@@ -137,8 +143,9 @@ impl Engine {
             let present = self.present();
             self.evictions.refused(uid, present.monotonic);
             if let Some(pod) = self.world.pods.get(&format!("{namespace}/{name}")) {
-                let note = Note::new(&**pod, Level::Normal, "Evicted", self.why_evicted(pod));
-                self.carry_out(Key::Event(uid.clone()), Step { notes: vec![note], ..Step::default() }, now);
+                let verdict = Verdict::Evicted { reason: self.why_evicted(pod) };
+                let notes = Note::of(&**pod, &verdict, None).into_iter().collect();
+                self.carry_out(Key::Event(uid.clone()), Step { notes, ..Step::default() }, now);
             }
         }
     }
@@ -147,8 +154,7 @@ impl Engine {
         let node = crate::pods::node_name(pod).and_then(|node| self.world.nodes.get(node));
         let claim = node.and_then(|node| self.world.claim_of(node));
         let reason = claim.and_then(|claim| lifecycle::condition(claim, conditions::DISRUPTION_REASON));
-        let reason = reason.map_or("Forceful Termination", |condition| condition.reason.as_str());
-        format!("evicted: {reason}")
+        reason.map_or("Forceful Termination", |condition| condition.reason.as_str()).to_owned()
     }
 
     fn failed(&mut self, key: &Key, command: &Command, failure: Failure) -> Option<Failure> {
@@ -164,6 +170,11 @@ impl Engine {
                 }
                 None
             }
+            // Tried again with the next news; a decision about it would be news itself.
+            (Command::WriteRecord(_), failure) => {
+                tracing::warn!(?failure, "the record of decisions is not written");
+                None
+            }
             // An event that is not written is no reason to do anything again.
             (Command::CreateEvent(_) | Command::PatchEvent { .. }, _) => None,
             // What was to be taken away is gone, and what is gone needs no patch; the watch will tell the same.
@@ -173,7 +184,7 @@ impl Engine {
     }
 
     /// Sets the next look at a key whose step is done.
-    fn settle(&mut self, key: &Key, worst: Option<(String, Failure)>, again: bool, now: Timestamp) {
+    fn settle(&mut self, key: &Key, worst: Option<((Verb, Subject), Failure)>, again: bool, now: Timestamp) {
         if worst.is_some() {
             self.stay_after_all(key);
         }
@@ -189,8 +200,8 @@ impl Engine {
                 self.look_in(key, AFTER_CONFLICT);
             }
             Some((_, Failure::NotEmpty)) => self.soon(Key::Disruption),
-            Some((what, failure)) => {
-                self.put_back(key, &what, &failure, now);
+            Some(((verb, object), failure)) => {
+                self.put_back(key, verb, object, &failure, now);
                 if *key == Key::Provision {
                     self.batch.decided.clear();
                 }
@@ -221,19 +232,14 @@ impl Engine {
                 self.planned_offerings.remove(&name);
                 self.health.succeeded(&provider, class, &machine.offering);
                 let commands = lifecycle::launched(&claim, &machine, now);
-                let label = |key: &str| machine.labels.get(key).map_or("?", String::as_str);
-                let remark = Remark {
-                    kind: DecisionKind::Launched,
-                    summary: format!(
-                        "{name} is a {} in {} ({})",
-                        label(joiner_api::names::INSTANCE_TYPE_LABEL),
-                        label(joiner_api::names::ZONE_LABEL),
-                        label(joiner_api::names::CAPACITY_TYPE_LABEL)
-                    ),
-                    objects: vec![format!("nodeclaim/{name}")],
-                    dollars_per_hour: 0.0,
+                let label = |key: &str| machine.labels.get(key).cloned();
+                let verdict = Verdict::Launched {
+                    instance_type: label(joiner_api::names::INSTANCE_TYPE_LABEL),
+                    zone: label(joiner_api::names::ZONE_LABEL),
+                    capacity_type: label(joiner_api::names::CAPACITY_TYPE_LABEL),
                 };
-                self.carry_out(key, Step { commands, remarks: vec![remark], ..Step::default() }, now);
+                let decisions = vec![Decided::new(verdict, vec![subject_of(&*claim)])];
+                self.carry_out(key, Step { commands, decisions, ..Step::default() }, now);
             }
             Err(Failure::Provider(error)) => {
                 let (scopes, retry_after): (&[Scope], _) = match &error {
@@ -246,20 +252,21 @@ impl Engine {
                 }
                 let step = lifecycle::launch_failed(&claim, &error, now);
                 // A claim that is given up says so by itself.
-                if step.remarks.is_empty() {
-                    self.launch_later(&key, &Failure::Provider(error), now);
+                if step.decisions.is_empty() {
+                    self.launch_later(&claim, &Failure::Provider(error), now);
                 }
                 self.carry_out(key, step, now);
             }
-            Err(failure) => self.launch_later(&key, &failure, now),
+            Err(failure) => self.launch_later(&claim, &failure, now),
         }
     }
 
-    fn launch_later(&mut self, key: &Key, failure: &Failure, now: Timestamp) {
-        self.put_back(key, &format!("launch {key}"), failure, now);
+    fn launch_later(&mut self, claim: &NodeClaim, failure: &Failure, now: Timestamp) {
+        let key = Key::Claim(claim.name_any());
+        self.put_back(&key, Verb::Launch, subject_of(claim), failure, now);
         if let Failure::Provider(Error::Throttled { retry_after }) = failure {
             let due = self.present().monotonic + *retry_after;
-            self.pauses.insert(key.clone(), (due, 0));
+            self.pauses.insert(key, (due, 0));
         }
     }
 
@@ -308,7 +315,8 @@ impl Engine {
                 Key::Event(instance.provider_id.clone()),
                 collected(
                     Command::Terminate { class: class.clone(), provider_id: instance.provider_id.clone() },
-                    format!("machine {} has no claim and is ended", instance.provider_id),
+                    Orphan::Machine,
+                    Subject::new("Machine", &instance.provider_id, None),
                 ),
             ));
         }
@@ -330,9 +338,9 @@ impl Engine {
         if is_whole && lost.len() <= MOST_LOST.max(total / 5) {
             for claim in lost {
                 let (name, uid) = (claim.name_any(), claim.uid().unwrap_or_default());
-                let summary = format!("{name} is deleted: its machine is gone");
                 let key = Key::Claim(name.clone());
-                steps.push((key, collected(Command::DeleteClaim { name, uid }, summary)));
+                let command = Command::DeleteClaim { name, uid };
+                steps.push((key, collected(command, Orphan::Claim, subject_of(&**claim))));
             }
         }
         for (key, step) in steps {
@@ -343,30 +351,7 @@ impl Engine {
     }
 }
 
-fn collected(command: Command, summary: String) -> Step {
-    let remark =
-        Remark { kind: DecisionKind::Collected, summary, objects: Vec::new(), dollars_per_hour: 0.0 };
-    Step { commands: vec![command], remarks: vec![remark], ..Step::default() }
-}
-
-/// A command in words.
-fn what(command: &Command) -> String {
-    match command {
-        Command::CreateClaim(claim) => format!("create nodeclaim/{}", claim.name_any()),
-        Command::PatchClaim { name, .. } | Command::PatchClaimStatus { name, .. } => {
-            format!("update nodeclaim/{name}")
-        }
-        Command::DeleteClaim { name, .. } => format!("delete nodeclaim/{name}"),
-        Command::PatchNode { name, .. } => format!("update node/{name}"),
-        Command::DeleteNode { name, .. } => format!("delete node/{name}"),
-        Command::ConfirmEmpty { node } => format!("list the pods of node/{node}"),
-        Command::PatchPool { name, .. } | Command::PatchPoolStatus { name, .. } => {
-            format!("update nodepool/{name}")
-        }
-        Command::Evict { namespace, name, .. } => format!("evict pod {namespace}/{name}"),
-        Command::DeletePod { namespace, name, .. } => format!("delete pod {namespace}/{name}"),
-        Command::Terminate { provider_id, .. } => format!("end machine {provider_id}"),
-        Command::CancelLaunch { handle, .. } => format!("cancel the pending launch {handle}"),
-        Command::CreateEvent(_) | Command::PatchEvent { .. } => "write an event".to_owned(),
-    }
+fn collected(command: Command, orphan: Orphan, object: Subject) -> Step {
+    let decisions = vec![Decided::new(Verdict::Collected { orphan }, vec![object])];
+    Step { commands: vec![command], decisions, ..Step::default() }
 }

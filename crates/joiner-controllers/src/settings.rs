@@ -90,8 +90,15 @@ pub struct Settings {
     pub provider_timeout: Duration,
     /// What is under way when the process is told to end has so long to be finished.
     pub shutdown_timeout: Duration,
-    /// Decisions kept for screens.
+    /// Decisions kept.
     pub journal: usize,
+    /// They take about so many bytes at most.
+    pub journal_bytes: usize,
+    /// The namespace in which the last decisions are written to a ConfigMap; nothing to write none. Events that are about no other object
+    /// are about this ConfigMap.
+    pub record_namespace: Option<String>,
+    /// It is written no more often than this.
+    pub record_interval: Duration,
 }
 
 impl Default for Settings {
@@ -121,6 +128,9 @@ impl Default for Settings {
             provider_timeout: seconds(120),
             shutdown_timeout: seconds(25),
             journal: 512,
+            journal_bytes: 4 << 20,
+            record_namespace: None,
+            record_interval: seconds(60),
         }
     }
 }

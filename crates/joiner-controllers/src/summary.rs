@@ -1,17 +1,17 @@
 //! The state in a few numbers, for screens.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
-
-use crate::decisions::Decision;
+use joiner_record::{Decision, Reason, WatchTrouble};
 
 /// What a screen shows.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Summary {
     /// When it was made.
     pub time: Option<Timestamp>,
-    /// All kinds have been listed: decisions are being made.
+    /// All kinds that are needed have been listed and are watched: decisions are being made.
     pub ready: bool,
     /// Nodes that joiner made and that are there.
     pub nodes: usize,
@@ -24,15 +24,19 @@ pub struct Summary {
     /// Of those, pods that no machine would help.
     pub refused_pods: usize,
     /// Why, of the first of them, by `namespace/name`.
-    pub refusals: BTreeMap<String, String>,
+    pub refusals: BTreeMap<String, Arc<[Reason]>>,
     /// What all machines cost.
     pub dollars_per_hour: f64,
     /// The last plan that bought something.
     pub last_plan: Option<LastPlan>,
+    /// Kinds of objects that cannot be observed.
+    pub watch_troubles: Vec<WatchTrouble>,
     /// The last decisions, oldest first.
-    pub journal: Vec<Decision>,
+    pub journal: Vec<Arc<Decision>>,
     /// How many decisions there have been.
     pub decisions: u64,
+    /// Counts decisions and what came of them.
+    pub journal_changes: u64,
 }
 
 /// A plan in numbers.

@@ -10,14 +10,15 @@ use joiner_api::duration::Duration;
 use joiner_api::names::{self, conditions};
 use joiner_api::{NodeClaim, NodeClaimStatus};
 use joiner_provider::{GroupKind, Handle, Monotonic};
+use joiner_record::Verdict;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod, Taint};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use serde_json::json;
 
 use crate::clock::Present;
-use crate::command::{Command, Remark, Step};
-use crate::decisions::DecisionKind;
+use crate::command::{Command, Step};
+use crate::decision::{Decided, subject_of};
 use crate::lifecycle::{condition, is_true, signed, status_patch, subject};
 use crate::observed_times::{ObservedTimes, TimesOf, drain_deadline};
 use crate::pods;
@@ -98,12 +99,7 @@ pub fn claim_step(facts: &ClaimFacts) -> Step {
         }
         None => {
             step.commands.push(without_finalizer(claim));
-            step.remarks.push(Remark {
-                kind: DecisionKind::Terminated,
-                summary: format!("{} is gone", claim.name_any()),
-                objects: vec![format!("nodeclaim/{}", claim.name_any())],
-                dollars_per_hour: 0.0,
-            });
+            step.decisions.push(Decided::new(Verdict::Terminated, vec![subject_of(claim)]));
         }
     }
     step

@@ -1,28 +1,31 @@
 //! Watches of all kinds that matter, brought into one bounded channel.
 //!
 //! One task per kind follows a `watcher`, which lists, watches, and lists again when it was away for too long. What it tells goes into the
-//! channel in order; a full channel makes the task wait, nothing is dropped. A kind that the server does not have counts as empty and is asked for
-//! again from time to time.
+//! channel in order; a full channel makes the task wait, nothing is dropped. Errors go there too: a kind that is forbidden or missing is asked for
+//! again from time to time, and picked up when it can be had.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use joiner_api::nodepool::NodeClassReference;
 use joiner_provider::{GroupKind, NodeClassKind, Provider, Registry, TypeFeed};
+use joiner_record::{Resource, WatchVerb};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::Status;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Client, Resource, ResourceExt};
+use kube::{Client, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::pods;
-use crate::world::{Kind, Seen};
+use crate::watch_health::{WatchFailure, Why};
+use crate::world::{Kind, Seen, Watched};
 
 /// Events that may wait.
 const ROOM: usize = 4096;
@@ -34,10 +37,10 @@ pub fn start(client: &Client, registry: &Registry, tasks: &mut JoinSet<()>) -> m
     let (sender, receiver) = mpsc::channel(ROOM);
     macro_rules! follow {
         ($($variant:ident),*) => {
-            $(tasks.spawn(follow(Api::all(client.clone()), sender.clone(), Seen::$variant, Kind::$variant, drop_record));)*
+            $(tasks.spawn(follow_typed(client, &sender, Seen::$variant, Kind::$variant, drop_record));)*
         };
     }
-    tasks.spawn(follow(Api::all(client.clone()), sender.clone(), Seen::Pod, Kind::Pod, pods::drop_unasked));
+    tasks.spawn(follow_typed(client, &sender, Seen::Pod, Kind::Pod, pods::drop_unasked));
     follow!(
         Node,
         Claim,
@@ -54,82 +57,126 @@ pub fn start(client: &Client, registry: &Registry, tasks: &mut JoinSet<()>) -> m
         Attachment
     );
     for (class, provider) in registry.kinds() {
-        tasks.spawn(follow_classes(client.clone(), class.clone(), provider.clone(), sender.clone()));
+        tasks.spawn(follow_classes(client, class, provider.clone(), sender.clone()));
     }
     receiver
 }
 
 /// Nobody here asks who owns which field, and it is half of an object.
-fn drop_record<K: Resource>(object: &mut K) {
+fn drop_record<K: kube::Resource>(object: &mut K) {
     object.meta_mut().managed_fields = None;
+}
+
+fn follow_typed<K>(
+    client: &Client,
+    sender: &mpsc::Sender<Seen>,
+    wrap: fn(Event<K>) -> Seen,
+    kind: Kind,
+    slim: fn(&mut K),
+) -> impl Future<Output = ()> + Send + 'static
+where
+    K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let resource = Resource { group: K::group(&()).into_owned(), plural: K::plural(&()).into_owned() };
+    follow(Api::all(client.clone()), resource, sender.clone(), wrap, Watched::Objects(kind), slim)
 }
 
 async fn follow<K>(
     api: Api<K>,
+    resource: Resource,
     sender: mpsc::Sender<Seen>,
-    wrap: fn(Event<K>) -> Seen,
-    kind: Kind,
+    mut wrap: impl FnMut(Event<K>) -> Seen,
+    watched: Watched,
     slim: fn(&mut K),
 ) where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let mut events = watcher(api, watcher::Config::default()).backoff(Pauses::default()).modify(slim).boxed();
+    let mut events = watcher(api, watcher::Config::default()).modify(slim).boxed();
+    let mut pauses = Pauses::default();
+    let mut failing = false;
     while let Some(event) = events.next().await {
-        let seen = match event {
-            Ok(event) => wrap(event),
-            Err(error) if is_not_served(&error) => Seen::NotServed(kind),
-            // The watcher pauses, then lists or watches again by itself.
-            Err(_) => continue,
-        };
-        if sender.send(seen).await.is_err() {
-            return;
+        let mut told = Vec::with_capacity(2);
+        let mut pause = None;
+        match event {
+            Ok(event) => {
+                // A list has begun: only what comes of it shows that it works.
+                if !matches!(event, Event::Init) {
+                    pauses = Pauses::default();
+                    if std::mem::take(&mut failing) {
+                        told.push(Seen::WatchRecovered(watched.clone()));
+                    }
+                }
+                told.push(wrap(event));
+            }
+            Err(error) => {
+                pause = pauses.next();
+                if let Some((verb, why)) = failure(&error) {
+                    failing = true;
+                    let (watched, resource) = (watched.clone(), resource.clone());
+                    told.push(Seen::WatchFailed(WatchFailure { watched, resource, verb, why }));
+                }
+            }
+        }
+        for seen in told {
+            if sender.send(seen).await.is_err() {
+                return;
+            }
+        }
+        if let Some(pause) = pause {
+            tokio::time::sleep(pause).await;
         }
     }
 }
 
 /// Follows the node classes of a kind, and the machine types of each class that is there.
-async fn follow_classes(
-    client: Client,
-    class: NodeClassKind,
+fn follow_classes(
+    client: &Client,
+    class: &NodeClassKind,
     provider: Arc<dyn Provider>,
     sender: mpsc::Sender<Seen>,
-) {
+) -> impl Future<Output = ()> + Send + 'static {
     let kind = GroupVersionKind::gvk(&class.group, &class.version, &class.kind);
     let resource = ApiResource::from_gvk_with_plural(&kind, &class.plural);
-    let api: Api<DynamicObject> = Api::all_with(client, &resource);
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let name = Resource { group: class.group.clone(), plural: class.plural.clone() };
     let class = class.group_kind();
-    let mut types: BTreeMap<String, AbortHandle> = BTreeMap::new();
-    // They end with this task.
-    let mut tasks = JoinSet::new();
-    let watched = watcher(api, watcher::Config::default()).backoff(Pauses::default()).modify(drop_record);
-    let mut events = watched.boxed();
-    while let Some(event) = events.next().await {
-        let seen = match event {
-            Ok(event) => {
-                match &event {
-                    Event::Apply(object) | Event::InitApply(object) => {
-                        types.entry(object.name_any()).or_insert_with(|| {
-                            let reference = reference(&class, object);
-                            let feed = provider.watch_types(&reference);
-                            tasks.spawn(follow_types(feed, reference, sender.clone()))
-                        });
-                    }
-                    Event::Delete(object) => {
-                        if let Some(task) = types.remove(&object.name_any()) {
-                            task.abort();
-                        }
-                    }
-                    Event::Init | Event::InitDone => {}
-                }
-                while tasks.try_join_next().is_some() {}
-                Seen::Class(class.clone(), event)
+    let watched = Watched::Classes(class.clone());
+    let mut feeds =
+        TypeFeeds { provider, sender: sender.clone(), of: BTreeMap::new(), tasks: JoinSet::new() };
+    let wrap = move |event| {
+        feeds.keep(&class, &event);
+        Seen::Class(class.clone(), event)
+    };
+    follow(api, name, sender, wrap, watched, drop_record)
+}
+
+/// The machine types of all classes of a kind. What follows them ends with this.
+struct TypeFeeds {
+    provider: Arc<dyn Provider>,
+    sender: mpsc::Sender<Seen>,
+    of: BTreeMap<String, AbortHandle>,
+    tasks: JoinSet<()>,
+}
+
+impl TypeFeeds {
+    /// Begins with classes that come, ends with those that go.
+    fn keep(&mut self, class: &GroupKind, event: &Event<DynamicObject>) {
+        match event {
+            Event::Apply(object) | Event::InitApply(object) => {
+                self.of.entry(object.name_any()).or_insert_with(|| {
+                    let reference = reference(class, object);
+                    let feed = self.provider.watch_types(&reference);
+                    self.tasks.spawn(follow_types(feed, reference, self.sender.clone()))
+                });
             }
-            Err(error) if is_not_served(&error) => Seen::ClassesNotServed(class.clone()),
-            Err(_) => continue,
-        };
-        if sender.send(seen).await.is_err() {
-            return;
+            Event::Delete(object) => {
+                if let Some(task) = self.of.remove(&object.name_any()) {
+                    task.abort();
+                }
+            }
+            Event::Init | Event::InitDone => {}
         }
+        while self.tasks.try_join_next().is_some() {}
     }
 }
 
@@ -146,8 +193,27 @@ async fn follow_types(mut feed: TypeFeed, class: NodeClassReference, sender: mps
     }
 }
 
-fn is_not_served(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
+/// What an error says; nothing for a watch that was away for too long and lists again.
+fn failure(error: &watcher::Error) -> Option<(WatchVerb, Why)> {
+    let by_code = |status: &Status| match status.code {
+        403 => Some(Why::Forbidden),
+        404 => Some(Why::NotServed),
+        410 => None,
+        _ => Some(Why::Other(status.message.clone())),
+    };
+    let by_error = |error: &kube::Error| match error {
+        kube::Error::Api(status) => by_code(status),
+        error => Some(Why::Other(error.to_string())),
+    };
+    let (verb, why) = match error {
+        watcher::Error::InitialListFailed(error) => (WatchVerb::List, by_error(error)),
+        watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
+            (WatchVerb::Watch, by_error(error))
+        }
+        watcher::Error::WatchError(status) => (WatchVerb::Watch, by_code(status)),
+        watcher::Error::NoResourceVersion => (WatchVerb::List, Some(Why::Other(error.to_string()))),
+    };
+    Some((verb, why?))
 }
 
 /// Pauses that double. Without chance in them: two runs must wait alike.
@@ -166,11 +232,5 @@ impl Iterator for Pauses {
         let pause = self.0;
         self.0 = (pause * 2).min(PAUSES.1);
         Some(pause)
-    }
-}
-
-impl Backoff for Pauses {
-    fn reset(&mut self) {
-        self.0 = PAUSES.0;
     }
 }

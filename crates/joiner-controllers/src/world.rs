@@ -20,6 +20,7 @@ use kube::api::DynamicObject;
 use kube::runtime::watcher::Event;
 
 use crate::claims;
+use crate::watch_health::WatchFailure;
 
 /// Ends remembered per kind. An answer to a write is never so many deletions late.
 const REMEMBERED: usize = 4096;
@@ -91,7 +92,7 @@ impl<K: ResourceExt> Shelf<K> {
         self.filled
     }
 
-    /// The kind is not served: there is nothing to wait for.
+    /// There is nothing to wait for.
     pub fn set_absent(&mut self) {
         self.filled = true;
     }
@@ -187,6 +188,15 @@ pub fn key_of<K: ResourceExt>(object: &K) -> String {
     }
 }
 
+/// What one watch follows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Watched {
+    /// Objects of one of the kinds every cluster has.
+    Objects(Kind),
+    /// Node classes of a kind that a provider serves.
+    Classes(GroupKind),
+}
+
 macro_rules! kinds {
     ($($variant:ident, $field:ident, $kind:ty, $what:literal;)*) => {
         /// Something a watch tells.
@@ -197,14 +207,14 @@ macro_rules! kinds {
             Class(GroupKind, Event<DynamicObject>),
             /// The machine types of a class have changed.
             Types(NodeClassReference),
-            /// The server does not serve this kind.
-            NotServed(Kind),
-            /// The server does not serve this kind of node class.
-            ClassesNotServed(GroupKind),
+            /// Objects cannot be observed.
+            WatchFailed(WatchFailure),
+            /// They can again.
+            WatchRecovered(Watched),
         }
 
         /// The kinds that are watched.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Kind { $(#[doc = $what] $variant,)* }
 
         /// All objects that matter.
@@ -233,9 +243,12 @@ macro_rules! kinds {
                 self.classes.values().all(Shelf::is_filled) $(&& self.$field.is_filled())*
             }
 
-            /// Notes that a kind does not exist on this server.
-            pub fn set_absent(&mut self, kind: Kind) {
-                match kind { $(Kind::$variant => self.$field.set_absent(),)* }
+            /// Notes that objects are not waited for: they cannot be observed.
+            pub fn set_absent(&mut self, watched: &Watched) {
+                match watched {
+                    $(Watched::Objects(Kind::$variant) => self.$field.set_absent(),)*
+                    Watched::Classes(kind) => self.classes.entry(kind.clone()).or_default().set_absent(),
+                }
             }
         }
     };

@@ -426,7 +426,7 @@ fn planned(snapshot: &Snapshot, packing: Packing) -> String {
         );
     }
     for refused in &plan.refused {
-        let reasons: Vec<&str> = refused.reasons.iter().map(|reason| reason.message.as_str()).collect();
+        let reasons: Vec<String> = refused.reasons.iter().map(|reason| reason.message()).collect();
         let _ = writeln!(out, "{} {reasons:?}", name(&refused.pod));
     }
     out

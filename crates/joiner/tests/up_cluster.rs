@@ -47,6 +47,30 @@ fn pods_that_pend_get_nodes_and_run() {
 }
 
 #[test]
+fn decisions_are_appended_to_a_file() {
+    let folder = Folder::new("decisions");
+    let file = folder.0.join("decisions.jsonl");
+    let arguments =
+        ["-f".to_owned(), example("inflate.yaml"), "--decisions".to_owned(), file.display().to_string()];
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    for starts in 1..=2 {
+        let (said, output) = once(&folder, &arguments);
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        let text = std::fs::read_to_string(&file).expect("the file is there");
+        let entries: Vec<joiner_record::Entry> =
+            text.lines().map(|line| serde_json::from_str(line).expect("a line is an entry")).collect();
+        let bought = entries.iter().filter(|entry| {
+            matches!(entry, joiner_record::Entry::Decided(decision) if decision.verdict.code() == "provisioned")
+        });
+        assert_eq!(bought.count(), starts, "{text}");
+        assert!(entries.iter().any(|entry| matches!(entry, joiner_record::Entry::Settled { .. })), "{text}");
+    }
+    let (_, output) = once(&folder, &["--decisions", "/nowhere/at/all.jsonl"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("/nowhere/at/all.jsonl"), "{said}");
+}
+
+#[test]
 fn without_joiner_pods_wait_and_say_why() {
     let folder = Folder::new("alone");
     let (said, output) = once(&folder, &["-f", &example("inflate.yaml"), "--no-autoscaler"]);

@@ -12,23 +12,27 @@ use super::Finding;
 
 /// A crate and those of ours it may use. `joiner-oracle` judges the others and `joiner-testbed`
 /// runs a real control plane beside them: only tests and chores use the two.
-const MAP: [(&str, &[&str]); 18] = [
+const MAP: [(&str, &[&str]); 19] = [
     ("joiner-api", &[]),
     ("joiner-core", &[]),
     ("joiner-oracle", &[]),
     ("joiner-testbed", &[]),
     ("joiner-state", &["joiner-api", "joiner-core"]),
     ("joiner-manifest", &["joiner-api", "joiner-core"]),
+    ("joiner-record", &["joiner-state", "joiner-api", "joiner-core"]),
     ("joiner-provider", &["joiner-api", "joiner-core"]),
     ("joiner-provider-kwok", &["joiner-provider-aws", "joiner-provider", "joiner-api"]),
     ("joiner-provider-capi", &["joiner-provider", "joiner-api"]),
     ("joiner-provider-aws", &["joiner-provider", "joiner-api"]),
     ("joiner-provider-nodegroup", &["joiner-provider", "joiner-api"]),
-    ("joiner-controllers", &["joiner-state", "joiner-provider", "joiner-core", "joiner-api"]),
+    (
+        "joiner-controllers",
+        &["joiner-state", "joiner-record", "joiner-provider", "joiner-core", "joiner-api"],
+    ),
     ("joiner-cel", &[]),
     ("joiner-apiserver", &["joiner-cel", "joiner-api"]),
     ("joiner-sim", &["*"]),
-    ("joiner-web", &["joiner-state", "joiner-core"]),
+    ("joiner-web", &["joiner-state", "joiner-record", "joiner-core"]),
     ("joiner", &["*"]),
     ("xtask", &["joiner-oracle", "joiner-testbed"]),
 ];

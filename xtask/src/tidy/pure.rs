@@ -4,9 +4,10 @@
 use super::Finding;
 use super::tokens::Token;
 
-const PURE: [&str; 6] = [
+const PURE: [&str; 7] = [
     "crates/joiner-api/src/",
     "crates/joiner-core/src/",
+    "crates/joiner-record/src/",
     "crates/joiner-state/src/",
     "crates/joiner-provider/src/",
     "crates/joiner-provider-aws/src/",

@@ -1,7 +1,7 @@
 //! One call of the API server per command, and what its answer means.
 
 use joiner_api::{NodeClaim, NodePool};
-use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Pod};
 use kube::Client;
 use kube::api::{Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 
@@ -99,6 +99,13 @@ impl Calls {
             Command::DeletePod { namespace, name, uid, grace_seconds } => {
                 let deletion = DeleteParams { grace_period_seconds: Some(*grace_seconds), ..exactly(uid) };
                 answer(self.pods(namespace).delete(name, &deletion).await, |_| Done::Nothing)
+            }
+            Command::WriteRecord(map) => {
+                let namespace = map.metadata.namespace.as_deref().unwrap_or("default");
+                let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+                let name = map.metadata.name.as_deref().unwrap_or_default();
+                // Nobody else writes it, and whoever did has nothing to say there.
+                answer(api.patch(name, &merge.force(), &Patch::Apply(map)).await, |_| Done::Nothing)
             }
             Command::CreateEvent(event) => {
                 let namespace = event.metadata.namespace.as_deref().unwrap_or("default");

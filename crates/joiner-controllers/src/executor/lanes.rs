@@ -23,7 +23,7 @@ pub enum Lane {
     Provider,
     /// Questions to the API server.
     Reads,
-    /// Events for people.
+    /// Events and the record of decisions: what is written for people.
     Events,
 }
 
@@ -45,7 +45,7 @@ impl Lane {
             Command::Evict { .. } | Command::DeletePod { .. } => Self::Evictions,
             Command::Terminate { .. } | Command::CancelLaunch { .. } => Self::Provider,
             Command::ConfirmEmpty { .. } => Self::Reads,
-            Command::CreateEvent(_) | Command::PatchEvent { .. } => Self::Events,
+            Command::WriteRecord(_) | Command::CreateEvent(_) | Command::PatchEvent { .. } => Self::Events,
         }
     }
 

@@ -66,10 +66,12 @@ pub async fn find_out(calls: &Calls, command: &Command) -> Result<Found, Problem
             }
             Ok(deleted(pod, uid, |_| Done::Nothing))
         }
-        // Questions are simply asked again, machines are ended until they are gone, and no plan depends on an event.
+        // Questions are simply asked again, machines are ended until they are gone, and no plan depends on an event
+        // or on the record.
         Command::ConfirmEmpty { .. }
         | Command::Terminate { .. }
         | Command::CancelLaunch { .. }
+        | Command::WriteRecord(_)
         | Command::CreateEvent(_)
         | Command::PatchEvent { .. } => Ok(Found::NotDone),
     }
@@ -82,6 +84,7 @@ pub fn can_be_read_back(command: &Command) -> bool {
         Command::ConfirmEmpty { .. }
             | Command::Terminate { .. }
             | Command::CancelLaunch { .. }
+            | Command::WriteRecord(_)
             | Command::CreateEvent(_)
             | Command::PatchEvent { .. }
     )

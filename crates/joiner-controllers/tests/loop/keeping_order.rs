@@ -18,6 +18,7 @@ use joiner_provider::{
     Error, Instance, LaunchOutcome, LaunchRequest, Launched, Listed, NodeClassKind, Provider, Terminated,
     TypeFeed, Unregistered,
 };
+use joiner_record::words;
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
@@ -126,7 +127,7 @@ async fn a_step_that_panics_takes_down_only_its_key() {
     assert!(stage.pool("bad").await.status.is_some(), "and so does the one, later");
     let journal = running.summary.borrow().journal.clone();
     assert!(
-        journal.iter().any(|of| of.summary.contains("panicked: the types of a bad class")),
+        journal.iter().any(|of| words::summary(of).contains("panicked: the types of a bad class")),
         "{journal:#?}"
     );
     running.stop().await;
@@ -153,7 +154,7 @@ async fn a_list_that_fails_is_told_and_repeated() {
     let running = stage.start_over(stage.client.clone(), troubled.clone());
     stage.pass(10).await;
     let journal = running.summary.borrow().journal.clone();
-    let told: Vec<&str> = journal.iter().map(|of| of.summary.as_str()).collect();
+    let told: Vec<String> = journal.iter().map(|of| words::summary(of)).collect();
     assert_eq!(
         told,
         [1, 2, 4].map(|seconds| {

@@ -10,3 +10,4 @@ mod emptying;
 mod keeping_order;
 mod launching;
 mod stage;
+mod watching;

@@ -169,6 +169,12 @@ impl Stage {
         self.start_over(self.client.clone(), self.kwok(self.client.clone()))
     }
 
+    /// As [`Stage::start`], with decisions written to a ConfigMap.
+    pub fn start_recording(&self, namespace: &str) -> Running {
+        let settings = Settings { record_namespace: Some(namespace.to_owned()), ..Settings::default() };
+        self.start_with(self.client.clone(), self.kwok(self.client.clone()), settings)
+    }
+
     pub fn start_over(&self, client: Client, provider: Arc<dyn Provider>) -> Running {
         self.start_with(client, provider, Settings::default())
     }

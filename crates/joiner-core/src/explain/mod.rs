@@ -3,10 +3,13 @@
 //! Deciding only says yes or no. When somebody asks, the same questions are put again in the same order, this time noting which
 //! one was answered with no, and by what. Nothing here changes a decision.
 
+mod cause;
 mod nearest;
 mod reject;
 mod story;
+mod words;
 
+pub use cause::{Amount, Cause, Counts, LimitReached, Listed, Shortage, TopologyRule};
 pub use nearest::{distance, nearest};
 pub use reject::{Reason, Reject, refusal};
 pub use story::{Story, follow};

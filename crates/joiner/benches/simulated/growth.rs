@@ -25,6 +25,7 @@ pub fn run() {
         objects,
         demo: false,
         catalogue: Some(Catalogue::hypothetical().into()),
+        decisions: None,
         folder: None,
     })
     .unwrap();

@@ -35,6 +35,9 @@ impl Told {
 pub fn frame(picture: &Picture, width: usize) -> String {
     let [counts, bill] = screen::verdict(picture);
     let mut text = format!("{counts}\n{bill}\n");
+    for warning in &picture.warnings {
+        let _ = writeln!(text, "! {warning}");
+    }
     if !picture.nodes.is_empty() {
         let heading = ["NODE", "TYPE", "ZONE", "CAPACITY", "STATE", "PODS", "CPU", "MEMORY", "$/H"];
         let mut table = Table::new(&heading).right(&[5, 8]);

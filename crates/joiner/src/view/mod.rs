@@ -38,6 +38,8 @@ pub struct Picture {
     pub gap: Option<f64>,
     /// The latest decisions, oldest first.
     pub decisions: Vec<Decision>,
+    /// What joiner cannot do, and why.
+    pub warnings: Vec<String>,
     /// What is happening in a scripted run.
     pub caption: Option<String>,
     /// The file that lets kubectl in.

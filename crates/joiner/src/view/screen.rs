@@ -21,6 +21,8 @@ const LONG_NAME: usize = 28;
 /// Cells of a bar, where there is room and where there is little.
 const BAR: usize = 8;
 const SHORT_BAR: usize = 4;
+/// Warnings that are told.
+const WARNINGS: usize = 3;
 /// Waiting pods that are told of.
 const WAITING: usize = 3;
 
@@ -33,7 +35,7 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture, unicode: bool) {
         lines => lines.len() as u16 + 1,
     };
     let [header, nodes, pending, recent, footer] = Layout::vertical([
-        Constraint::Length(3),
+        Constraint::Length(3 + picture.warnings.len().min(WARNINGS) as u16),
         Constraint::Min(3),
         Constraint::Length(waiting),
         Constraint::Length(decisions),
@@ -94,11 +96,16 @@ fn draw_header(frame: &mut Frame<'_>, area: Rect, picture: &Picture) {
     }
     let waits = picture.pods.pending > 0;
     let counts_style = if waits { Style::new().fg(Color::Yellow) } else { Style::new().fg(Color::Green) };
-    let lines = vec![
+    let mut lines = vec![
         Line::from(first),
         Line::styled(counts, counts_style),
         Line::styled(bill, Style::new().add_modifier(Modifier::BOLD)),
     ];
+    let more = picture.warnings.len().saturating_sub(WARNINGS);
+    for (at, warning) in picture.warnings.iter().take(WARNINGS).enumerate() {
+        let rest = if at + 1 == WARNINGS && more > 0 { format!(" (and {more} more)") } else { String::new() };
+        lines.push(Line::styled(format!("! {warning}{rest}"), Style::new().fg(Color::Red)));
+    }
     frame.render_widget(Paragraph::new(lines), area);
 }
 
@@ -319,6 +326,7 @@ mod tests {
                     what: format!("adds default-{number:05} for 5 pods at $0.304/h"),
                 })
                 .collect(),
+            warnings: Vec::new(),
             caption: Some("a spike: web goes to 60 replicas".to_owned()),
             kubeconfig: "joiner.kubeconfig".to_owned(),
         }
@@ -328,6 +336,17 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, picture, true)).unwrap();
         terminal.backend().to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_done_stands_below_the_bill() {
+        let warning = |number: usize| format!("list of kind{number} is forbidden: nothing is decided");
+        let picture = Picture { warnings: (1..=5).map(warning).collect(), ..picture(3) };
+        let drawn = drawn(80, 24, &picture);
+        assert!(drawn.contains("! list of kind1 is forbidden"), "{drawn}");
+        assert!(drawn.contains("kind3 is forbidden: nothing is decided (and 2 more)"), "{drawn}");
+        assert!(!drawn.contains("kind4"), "{drawn}");
+        assert!(crate::view::lines::frame(&picture, 80).contains("! list of kind5 is forbidden"));
     }
 
     #[test]

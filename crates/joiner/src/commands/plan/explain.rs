@@ -61,7 +61,7 @@ pub fn write(snapshot: &Snapshot, story: &Story, streams: &mut Streams) -> std::
         let pool = reason
             .pool
             .map_or(String::new(), |pool| format!("nodepool/{}: ", snapshot.pools[pool.at()].name));
-        writeln!(streams.out, "  cause          {pool}{} [{}]", reason.message, reason.code.code())?;
+        writeln!(streams.out, "  cause          {pool}{} [{}]", reason.message(), reason.code().code())?;
     }
     Ok(())
 }

@@ -1,19 +1,15 @@
 //! `joiner plan`: which machines these manifests need, what they cost, why a pod can't be placed.
 
 mod buffers;
-mod document;
 mod explain;
 mod from;
 mod intake;
 mod story;
 mod table;
 
-pub use buffers::BufferDocument;
-pub use document::{PlanDocument, PlanNode, ReasonDocument, Totals};
 pub use from::cluster;
 pub use intake::{Intake, default_pool};
-
-use std::time::Duration;
+pub use joiner_record::plan::{BufferDocument, PlanDocument, PlanNode, ReasonDocument, Totals};
 
 use joiner_core::bound::DEFAULT_WORK;
 use joiner_core::decide::{self, Options};
@@ -171,9 +167,4 @@ fn find_pod(snapshot: &Snapshot, wanted: &str) -> Result<PodIdx, InputError> {
             ..InputError::default()
         }
     })
-}
-
-/// Seconds with microseconds, as JSON shows them.
-fn seconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e6
 }

@@ -5,8 +5,8 @@ use joiner_core::model::Snapshot;
 use joiner_core::pack::scratch::Spot;
 use serde::Serialize;
 
-use super::document::{ReasonDocument, reasons};
 use super::explain::words;
+use joiner_record::plan::{ReasonDocument, reasons};
 
 /// The whole story.
 #[derive(Debug, Serialize)]

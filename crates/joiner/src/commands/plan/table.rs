@@ -7,9 +7,9 @@ use joiner_core::model::resources::lane_of;
 use joiner_core::model::{ResVec, Snapshot};
 use joiner_core::plan::Plan;
 
-use super::document::{PlanDocument, Unschedulable};
 use crate::Streams;
 use crate::show::{self, Table};
+use joiner_record::plan::{PlanDocument, Unschedulable};
 
 /// Hours in a month, as cloud bills count them.
 const HOURS_PER_MONTH: f64 = 730.0;

@@ -24,6 +24,9 @@ use crate::import::restore;
 /// otherwise fill gigabytes with the past.
 const HISTORY: usize = 20_000;
 
+/// Where the last decisions are written to a ConfigMap.
+const RECORD_NAMESPACE: &str = "kube-system";
+
 /// Instance types that can be had.
 #[derive(Debug, Clone)]
 pub struct Offer {
@@ -102,8 +105,11 @@ impl Design {
         let controllers = self.catalogue.map(|Offer { catalogue, for_all }| -> anyhow::Result<Controllers> {
             let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
             let provider = KwokProvider::new(client.clone(), catalogue, clock.clone()).serving_aws(for_all);
-            let settings =
-                joiner_controllers::Settings { seed: self.seed, ..joiner_controllers::Settings::default() };
+            let settings = joiner_controllers::Settings {
+                seed: self.seed,
+                record_namespace: Some(RECORD_NAMESPACE.to_owned()),
+                ..joiner_controllers::Settings::default()
+            };
             let providers: [Arc<dyn Provider>; 1] = [Arc::new(provider)];
             Ok(Controllers::new(client.clone(), Registry::new(providers)?, clock, settings))
         });

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::assembly::{Design, Offer, Parts};
+use super::decision_log::DecisionLog;
 use super::demo::{self, Action};
 use super::feed::SharedBoard;
 use super::{Speed, objects};
@@ -54,6 +55,8 @@ pub struct Wish {
     pub catalogue: Option<Offer>,
     /// Where objects are kept.
     pub folder: Option<PathBuf>,
+    /// Where decisions are written.
+    pub decisions: Option<DecisionLog>,
 }
 
 /// A cluster that lives.
@@ -150,7 +153,11 @@ async fn live_here(
     }
     let (restored, changes) = wish.import.map(|import| (import.objects, import.changes)).unwrap_or_default();
     let design = Design { clock, seed: wish.seed, catalogue: wish.catalogue, folder: wish.folder, restored };
-    let Parts { server, client, clock, mut world, controllers, notes } = design.assemble()?;
+    let Parts { server, client, clock, mut world, mut controllers, notes } = design.assemble()?;
+    let writer = match (wish.decisions, &mut controllers) {
+        (Some(log), Some(controllers)) => Some(log.follow(controllers)?),
+        _ => None,
+    };
     let board = SharedBoard::default();
     if let Some(prices) = wish.prices {
         board.open().know_types(prices);
@@ -203,14 +210,19 @@ async fn live_here(
         // An error means that whoever started this is gone.
         let _ = ended.wait_for(|end| *end).await;
     };
-    tokio::select! {
+    let outcome = tokio::select! {
         biased;
         () = told_to_end => Ok(()),
         problem = script => problem,
         () = world.run() => Ok(()),
         () = autoscaler => Ok(()),
         () = board.clone().follow(client.clone()) => Ok(()),
-    }
+    };
+    // The controllers are gone, so the writer ends with the last line.
+    let written = writer.map_or(Ok(()), |writer| {
+        writer.join().unwrap_or_else(|_| Err(anyhow::anyhow!("--decisions: the writer has failed")))
+    });
+    outcome.and(written)
 }
 
 /// Nodes that are there from the start, named as kwokctl names them.

@@ -7,6 +7,7 @@
 mod api_only;
 pub mod assembly;
 pub mod cluster;
+pub mod decision_log;
 mod demo;
 pub mod feed;
 mod kubeconfig;
@@ -48,7 +49,7 @@ Examples:
   joiner up --api-only --data-dir ~/joiner-data --port 6443")]
 pub struct UpArgs {
     /// Serve the API and nothing else: no controllers, no scheduler, no nodes.
-    #[arg(long, conflicts_with_all = ["demo", "filename", "once", "speed", "nodes", "no_autoscaler", "catalog", "from"])]
+    #[arg(long, conflicts_with_all = ["demo", "filename", "once", "speed", "nodes", "no_autoscaler", "catalog", "from", "decisions"])]
     pub api_only: bool,
     /// Live through a scripted day: services grow, a spike, a spot machine is taken away, a quiet night.
     #[arg(long)]
@@ -79,6 +80,9 @@ pub struct UpArgs {
     /// Print the cluster once when everything has come to rest, and end.
     #[arg(long)]
     pub once: bool,
+    /// Append every decision of joiner, with its reasons, prices and outcomes, to this file: one JSON object per line.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_autoscaler")]
+    pub decisions: Option<PathBuf>,
     /// Names, uids and every chance come from this number.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

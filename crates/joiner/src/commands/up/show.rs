@@ -11,10 +11,12 @@ use joiner_apiserver::credentials::Credentials;
 use joiner_apiserver::serve::Endpoint;
 use joiner_provider::TypeSet;
 use joiner_provider_kwok::Catalogue;
+use joiner_record::words;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
 use super::assembly::Offer;
 use super::cluster::{Cluster, Wish};
+use super::decision_log::DecisionLog;
 use super::kubeconfig::Kubeconfig;
 use super::{Speed, UpArgs, api_only, demo, objects};
 use crate::cli::Catalog;
@@ -97,6 +99,7 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let endpoint = runtime.block_on(Endpoint::open(address, &credentials))?;
     let kubeconfig = Kubeconfig::write(arguments, endpoint.kubeconfig())?;
 
+    let decisions = arguments.decisions.as_deref().map(DecisionLog::open).transpose()?;
     let cluster = Cluster::start(Wish {
         speed,
         seed: arguments.seed,
@@ -107,6 +110,7 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         demo: arguments.demo,
         catalogue: (!arguments.no_autoscaler).then_some(offer),
         folder: arguments.data_dir.clone(),
+        decisions,
     })?;
     for note in &cluster.notes {
         writeln!(streams.err, "note: {note}")?;
@@ -153,16 +157,18 @@ impl Show {
         let decisions = summary
             .journal
             .iter()
-            .map(|decision| Decision { at: decision.time, what: decision.summary.clone() })
+            .map(|decision| Decision { at: decision.time, what: words::summary(decision) })
             .collect();
+        let refusals = summary.refusals.iter().map(|(pod, reasons)| (pod.clone(), words::causes(reasons)));
         Picture {
             now: self.cluster.clock.now(),
             pace: self.pace.clone(),
             nodes: board.rows(),
             pods: board.counts(),
-            waiting: board.waiting(WAITING, &summary.refusals),
+            waiting: board.waiting(WAITING, &refusals.collect()),
             gap: summary.last_plan.and_then(|plan| plan.gap),
             decisions,
+            warnings: summary.watch_troubles.iter().map(words::watch_trouble).collect(),
             caption,
             kubeconfig: self.kubeconfig.clone(),
         }

@@ -1,7 +1,7 @@
 //! The plan as data: what `-o json` and `-o yaml` print. Stable; documented in `docs/reference/plan-json.md`.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use joiner_core::explain::Reason;
@@ -59,7 +59,7 @@ pub struct PlanNode {
     pub kept: bool,
     /// All types that would do, cheapest first.
     #[serde(serialize_with = "shared_names")]
-    pub instance_type_options: Rc<[Rc<str>]>,
+    pub instance_type_options: Arc<[Arc<str>]>,
 }
 
 /// A pod without a place.
@@ -118,7 +118,7 @@ pub struct Timing {
     pub solve_seconds: f64,
 }
 
-fn shared_names<S: Serializer>(names: &Rc<[Rc<str>]>, serializer: S) -> Result<S::Ok, S::Error> {
+fn shared_names<S: Serializer>(names: &Arc<[Arc<str>]>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(names.iter().map(|name| &**name))
 }
 
@@ -164,7 +164,7 @@ impl PlanDocument {
             nodes,
             unschedulable,
             buffers: Vec::new(),
-            timing: Timing { solve_seconds: super::seconds(time) },
+            timing: Timing { solve_seconds: seconds(time) },
         }
     }
 }
@@ -174,8 +174,8 @@ fn new_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
     let zone_key = names.known_key(joiner_api::names::ZONE_LABEL);
     let capacity_key = names.known_key(joiner_api::names::CAPACITY_TYPE_LABEL);
     // Machines alike share one list of types; so do their documents.
-    let mut options: Vec<(*const u32, Rc<[Rc<str>]>)> = Vec::new();
-    let mut type_names: BTreeMap<(CatalogueIdx, TypeIdx), Rc<str>> = BTreeMap::new();
+    let mut options: Vec<(*const u32, Arc<[Arc<str>]>)> = Vec::new();
+    let mut type_names: BTreeMap<(CatalogueIdx, TypeIdx), Arc<str>> = BTreeMap::new();
     plan.machines
         .iter()
         .map(|machine| {
@@ -190,7 +190,7 @@ fn new_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
                         let name = type_names.entry((pool.catalogue, *of));
                         name.or_insert_with(|| catalogue.types[of.at()].name[..].into()).clone()
                     };
-                    let list: Rc<[Rc<str>]> = machine.types.iter().map(&mut name).collect();
+                    let list: Arc<[Arc<str>]> = machine.types.iter().map(&mut name).collect();
                     options.push((address, list.clone()));
                     list
                 }
@@ -223,7 +223,7 @@ fn kept_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
         (node.existing, node.kept) = (false, true);
         if let (Some(bought), Some(pool)) = (&row.bought, row.pool) {
             let catalogue = &snapshot.catalogues[snapshot.pools[pool.at()].catalogue.at()];
-            node.instance_type_options = node.instance_type.iter().map(|name| Rc::from(&name[..])).collect();
+            node.instance_type_options = node.instance_type.iter().map(|name| Arc::from(&name[..])).collect();
             node.price_per_hour = Some(catalogue.offerings[bought.offering.at()].price);
         }
     }
@@ -250,23 +250,23 @@ fn described(snapshot: &Snapshot, list: &[(NodeIdx, Vec<PodIdx>)]) -> Vec<PlanNo
                 buffer_pods: pod_names(snapshot, pods, true),
                 existing: true,
                 kept: false,
-                instance_type_options: Rc::from([]),
+                instance_type_options: Arc::from([]),
             }
         })
         .collect()
 }
 
 /// Whether a pod stands for one that has not come yet.
-pub(super) fn is_virtual(snapshot: &Snapshot, pod: PodIdx) -> bool {
+pub fn is_virtual(snapshot: &Snapshot, pod: PodIdx) -> bool {
     snapshot.classes[snapshot.pods[pod.at()].class.at()].filler
 }
 
 /// Reasons as data.
-pub(super) fn reasons(snapshot: &Snapshot, list: &[Reason]) -> Vec<ReasonDocument> {
+pub fn reasons(snapshot: &Snapshot, list: &[Reason]) -> Vec<ReasonDocument> {
     let document = |reason: &Reason| ReasonDocument {
         node_pool: reason.pool.map(|pool| snapshot.pools[pool.at()].name.to_string()),
-        code: reason.code.code(),
-        message: reason.message.clone(),
+        code: reason.code().code(),
+        message: reason.message(),
     };
     list.iter().map(document).collect()
 }
@@ -276,4 +276,8 @@ fn pod_names(snapshot: &Snapshot, pods: &[PodIdx], of_buffers: bool) -> Vec<Stri
     let mut names: Vec<String> = pods.map(|pod| snapshot.pods[pod.at()].name.to_string()).collect();
     names.sort_unstable();
     names
+}
+
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e6
 }

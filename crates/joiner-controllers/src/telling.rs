@@ -1,0 +1,63 @@
+//! What the loop tells besides its steps: kinds that cannot be observed, and the last decisions as an object of the API.
+
+use joiner_record::{Disabled, Verdict};
+
+use crate::command::{Command, Step};
+use crate::decision::Decided;
+use crate::engine::Engine;
+use crate::queue::Key;
+use crate::record::Note;
+use crate::record_map;
+use crate::watch_health::{WatchFailure, Why, disabled};
+use crate::world::Watched;
+
+impl Engine {
+    pub(crate) fn watch_failed(&mut self, failure: WatchFailure) {
+        let (present, watched) = (self.present(), failure.watched.clone());
+        let denied = matches!(failure.why, Why::Forbidden | Why::NotServed);
+        let told = self.watches.failed(failure, present).cloned();
+        // What is needed is waited for, whatever else does without.
+        if (denied || told.is_some()) && disabled(&watched) != Disabled::Decisions {
+            self.world.set_absent(&watched);
+        }
+        if let Some(trouble) = told {
+            self.tell_of_watch(Verdict::WatchTrouble(trouble));
+            if disabled(&watched) == Disabled::PoolsOfClass {
+                self.classes_changed();
+            }
+        }
+    }
+
+    pub(crate) fn watch_recovered(&mut self, watched: &Watched) {
+        let now = self.present().monotonic;
+        let Some((resource, after)) = self.watches.recovered(watched, now) else { return };
+        self.tell_of_watch(Verdict::WatchRecovered { resource, after_seconds: after.as_secs() });
+        // Whatever was refused may have been refused for want of it.
+        self.batch.decided.clear();
+        self.classes_changed();
+        self.soon(Key::Disruption);
+        self.soon(Key::Provision);
+    }
+
+    fn tell_of_watch(&mut self, verdict: Verdict) {
+        let namespace = self.settings.record_namespace.as_deref().unwrap_or("default");
+        let about = record_map::of(self.journal.ring(), namespace);
+        let notes = Note::of(&about, &verdict, None).into_iter().collect();
+        let decisions = vec![Decided::new(verdict, Vec::new())];
+        self.carry_out(Key::Record, Step { notes, decisions, ..Step::default() }, self.now());
+    }
+
+    /// Writes the last decisions to the API if there is news, and it was not done a short while ago.
+    pub(crate) fn write_record(&mut self) {
+        let Some(namespace) = &self.settings.record_namespace else { return };
+        let (written, changes) = self.record_written;
+        let now = self.present().monotonic;
+        let waits = written.is_some_and(|written| now < written + self.settings.record_interval);
+        if waits || changes == self.journal.ring().changes() || self.busy.contains_key(&Key::Record) {
+            return;
+        }
+        self.record_written = (Some(now), self.journal.ring().changes());
+        let map = record_map::of(self.journal.ring(), namespace);
+        self.spawn(Key::Record, Vec::new(), vec![Command::WriteRecord(Box::new(map))]);
+    }
+}

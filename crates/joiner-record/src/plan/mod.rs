@@ -1,0 +1,9 @@
+//! A plan as a document: new machines, pods on standing nodes, refusals, buffers, sums.
+
+mod buffers;
+mod document;
+
+pub use buffers::BufferDocument;
+pub use document::{
+    PlanDocument, PlanNode, ReasonDocument, Timing, Totals, Unschedulable, is_virtual, reasons,
+};
