@@ -35,6 +35,7 @@ mod backoff;
 pub mod claims;
 mod clock;
 pub mod command;
+mod deciding;
 pub mod decision;
 pub mod emptiness;
 mod engine;

@@ -20,7 +20,7 @@ use crate::emptiness::{self, Candidate, Stays};
 use crate::engine::Engine;
 use crate::lifecycle::{self, status_patch, subject};
 use crate::nodepools;
-use crate::provision::{self, Context, Proposal};
+use crate::provision::{self, Proposal};
 use crate::queue::Key;
 use crate::record::Note;
 use crate::summary::LastPlan;
@@ -39,7 +39,7 @@ impl Engine {
             Key::Claim(name) => self.look_at_claim(name, now),
             Key::Node(name) => self.look_at_node(name, now),
             Key::Pool(name) => self.look_at_pool(name, now),
-            Key::Provision => self.provision(now),
+            Key::Provision => self.provision(),
             Key::Disruption => self.disrupt(now),
             Key::Collect => {
                 self.list_instances();
@@ -55,7 +55,7 @@ impl Engine {
         }
     }
 
-    fn again(&mut self, key: Key, wait: std::time::Duration) {
+    pub(crate) fn again(&mut self, key: Key, wait: std::time::Duration) {
         let due = self.present().monotonic + wait;
         self.queue.add(key, due);
     }
@@ -166,57 +166,14 @@ impl Engine {
         self.carry_out(Key::Pool(name.to_owned()), step, now);
     }
 
-    fn provision(&mut self, now: Timestamp) {
-        let present = self.present();
-        if let Some(due) = self.batch.due(&self.settings).filter(|due| *due > present.monotonic) {
-            self.queue.add(Key::Provision, due);
-            return;
-        }
-        let in_need = self.in_need();
-        self.nominations.forget(|uid| in_need.contains(uid));
-        self.batch.decided.retain(|uid, _| in_need.contains(uid));
-        let expected = self.nominations.expected(&self.world, &in_need, &self.times, present, &self.settings);
-        let context = Context {
-            registry: &self.registry,
-            settings: &self.settings,
-            health: &self.health,
-            expected: &expected,
-            provisionable: &self.provisionable,
-            watches: &self.watches,
-            now,
-        };
-        let waiting = provision::waiting(&self.world, &context);
-        let retry = self.settings.retry_interval;
-        let is_new = |uid: &String| {
-            self.batch.decided.get(uid).is_none_or(|time| present.monotonic.since(*time) >= retry)
-        };
-        let any_new = waiting.iter().any(|pod| pod.uid().is_some_and(|uid| is_new(&uid)));
-        let in_flight = expected.keys().any(|uid| in_need.contains(uid));
-        let proposal =
-            any_new.then(|| provision::propose(&self.world, &mut self.planning, &waiting, &context));
-        self.batch.opened = None;
-        self.batch.last = None;
-        self.batch.uids.clear();
-        if !waiting.is_empty() || in_flight {
-            // Pods without a place are tried again; those with one are, if they never arrive.
-            self.again(Key::Provision, self.settings.retry_interval);
-        }
-        let Some(proposal) = proposal else { return };
-        for pod in &waiting {
-            self.batch.decided.insert(pod.uid().unwrap_or_default(), present.monotonic);
-        }
-        let step = self.act_on(&proposal, now);
-        self.carry_out(Key::Provision, step, now);
-    }
-
     /// Pods that need a place: those the scheduler refused, and those whose node goes.
-    fn in_need(&self) -> BTreeSet<String> {
+    pub(crate) fn in_need(&self) -> BTreeSet<String> {
         let refused = self.provisionable.iter().filter_map(|key| self.world.pods.get(key)?.uid());
         let moving = provision::moving(&self.world).filter_map(|pod| pod.uid());
         refused.chain(moving).collect()
     }
 
-    fn act_on(&mut self, proposal: &Proposal, now: Timestamp) -> Step {
+    pub(crate) fn act_on(&mut self, proposal: &Proposal, now: Timestamp) -> Step {
         let mut step = Step::default();
         let until = self.present().monotonic + self.settings.nomination();
         let mut placed: BTreeMap<&str, Subject> = BTreeMap::new();
@@ -260,13 +217,12 @@ impl Engine {
         step.each =
             proposal.claims.iter().map(|of| Command::CreateClaim(Box::new(of.claim.clone()))).collect();
         step.decisions.push(bought(proposal));
-        let gap = proposal.lower_bound.filter(|bound| *bound > 0.0).map(|bound| proposal.price / bound - 1.0);
         self.last_plan = Some(LastPlan {
             time: now,
             machines: proposal.claims.len(),
             pods: proposal.pods,
             price: proposal.price,
-            gap,
+            gap: None,
         });
         step
     }
@@ -438,7 +394,6 @@ fn bought(proposal: &Proposal) -> Decided {
         types,
         pods: proposal.claims.iter().map(|planned| planned.pods.len() as u64).sum(),
         usd_per_hour: proposal.price,
-        lower_bound_usd_per_hour: proposal.lower_bound,
     };
     Decided {
         alternatives: proposal.alternatives.clone(),

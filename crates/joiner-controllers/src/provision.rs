@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use joiner_api::names::{self, conditions};
 use joiner_api::nodepool::NodeClassReference;
 use joiner_api::{NodeClaim, NodePool};
-use joiner_core::decide;
 use joiner_core::explain::{Cause, Listed, Reject};
 use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
@@ -25,7 +24,6 @@ use crate::clock::Present;
 use crate::lifecycle::{condition, is_true, signed};
 use crate::observed_times::ObservedTimes;
 use crate::offerings::{of_plan, planned_prices};
-use crate::planning::Planning;
 use crate::pods;
 use crate::settings::Settings;
 use crate::watch_health::WatchHealth;
@@ -138,12 +136,8 @@ pub struct Proposal {
     pub pods: usize,
     /// Price of the new machines.
     pub price: f64,
-    /// A price that no other packing can beat.
-    pub lower_bound: Option<f64>,
     /// Plans that lost.
     pub alternatives: Vec<Alternative>,
-    /// Objects that were left out, and oddities.
-    pub notes: Vec<String>,
 }
 
 /// Pods that wait for a decision, keys in order: those the scheduler refused, and those of nodes that go.
@@ -196,22 +190,6 @@ fn is_held(world: &World, pod: &Pod, now: Timestamp) -> bool {
     none || all
 }
 
-/// Decides for the pods that wait.
-pub fn propose(world: &World, planning: &mut Planning, waiting: &[Arc<Pod>], context: &Context) -> Proposal {
-    let snapshot = planning.snapshot(world, waiting, context);
-    let options = &context.settings.packing;
-    let plan = decide::decide(&snapshot, options);
-    let lower_bound = match options.bound_work {
-        0 => None,
-        _ if plan.machines.is_empty() => None,
-        _ => decide::lower_bound(&snapshot, options, &plan),
-    };
-    let mut proposal = raise(world, &snapshot, &plan, waiting, context);
-    proposal.lower_bound = lower_bound;
-    proposal.notes = planning.problems().cloned().collect();
-    proposal
-}
-
 /// Pools that machines may be launched for: of a class that somebody serves, not going, not of a fixed size.
 pub fn pools<'w>(world: &'w World, registry: &'w Registry) -> impl Iterator<Item = &'w Arc<NodePool>> {
     world.pools.values().filter(move |pool| {
@@ -245,12 +223,13 @@ pub fn stored_class(world: &World, class: &NodeClassReference) -> Option<Arc<ser
 }
 
 /// The plan in terms of objects.
-fn raise(
+pub fn raise(
     world: &World,
     snapshot: &Snapshot,
     plan: &Plan,
     waiting: &[Arc<Pod>],
     context: &Context,
+    is_taken: impl Fn(&str) -> bool,
 ) -> Proposal {
     let name = |pod: &PodIdx| snapshot.pods[pod.at()].name.to_string();
     let uids: BTreeMap<String, String> =
@@ -263,11 +242,9 @@ fn raise(
         let mut pods: Vec<String> = machine.pods.iter().map(name).collect();
         pods.sort_unstable();
         let pod_uids: Vec<String> = pods.iter().filter_map(|pod| uids.get(pod).cloned()).collect();
-        let is_taken = |name: &str| {
-            let planned = claims.iter().any(|planned| planned.claim.name_any() == name);
-            planned || world.claims.get(name).is_some()
-        };
-        let claim = claims::claim_of(snapshot, machine, object, &pod_uids, context.settings.seed, is_taken);
+        let is_used =
+            |name: &str| is_taken(name) || claims.iter().any(|planned| planned.claim.name_any() == name);
+        let claim = claims::claim_of(snapshot, machine, object, &pod_uids, context.settings.seed, is_used);
         let at = pool.catalogue.at();
         let prices = prices.entry(at).or_insert_with(|| planned_prices(snapshot, &snapshot.catalogues[at]));
         let offerings = of_plan(prices, &claim, context);
@@ -285,8 +262,6 @@ fn raise(
         alternatives: alternatives(plan),
         pods: waiting.len(),
         claims,
-        lower_bound: None,
-        notes: Vec::new(),
     }
 }
 

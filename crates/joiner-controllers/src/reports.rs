@@ -7,12 +7,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::conditions;
+use joiner_core::plan::Plan;
 use joiner_provider::{Error, Instance, Launch, Listed, Provider, Scope, Terminated, Unregistered};
 use joiner_record::{Orphan, Subject, Verb, Verdict};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use crate::command::{Command, Done, Failure, Step};
+use crate::deciding::Question;
 use crate::decision::{Decided, described, subject_of};
 use crate::emptiness;
 use crate::engine::Engine;
@@ -40,6 +42,10 @@ pub(crate) enum Report {
     Listed(Vec<(String, Result<Vec<Listed>, Failure>)>),
     /// Machines were handed over to the provider of that name, or not.
     Adopted(String, Vec<Unregistered>, Result<(), Failure>),
+    /// A plan for the pods that were asked about.
+    Decided(Question, Box<Plan>),
+    /// How little the plan made at that time could have cost.
+    Bounded { time: Timestamp, bound: Option<f64> },
     /// The work for these keys ended in a panic.
     Panicked { keys: Vec<Key>, message: String },
 }
@@ -88,6 +94,8 @@ impl Engine {
                 self.put_back(&Key::Adoption, Verb::Adopt, object, &failure, now);
                 self.to_adopt.insert(provider, machines);
             }
+            Report::Decided(question, plan) => self.decided(&question, *plan, now),
+            Report::Bounded { time, bound } => self.bounded(time, bound),
             Report::Panicked { keys, message } => {
                 let lost = Err(Failure::Unknown(format!("it panicked: {message}")));
                 for key in keys {

@@ -2,7 +2,7 @@
 
 mod wishes;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::explain::{self, Reason};
 use crate::model::Snapshot;
@@ -289,7 +289,7 @@ fn limits_starve_priority(scratch: &mut Scratch, outcome: &Outcome) -> bool {
 
 /// Reasons, worked out once per class.
 fn refusals(scratch: &mut Scratch, outcome: &Outcome) -> Vec<Refused> {
-    let mut by_class: Vec<Option<Rc<[Reason]>>> = vec![None; scratch.snapshot.classes.len()];
+    let mut by_class: Vec<Option<Arc<[Reason]>>> = vec![None; scratch.snapshot.classes.len()];
     let mut refused: Vec<Refused> = Vec::new();
     for (pod, failure) in &outcome.failed {
         let class = scratch.snapshot.pods[pod.at()].class;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 
@@ -68,9 +69,9 @@ pub struct PlannedMachine {
     /// The cheapest offering that holds it.
     pub offering: OfferingIdx,
     /// Types that hold it, cheapest first.
-    pub types: Rc<[TypeIdx]>,
+    pub types: Arc<[TypeIdx]>,
     /// Requirements to launch with.
-    pub requirements: Rc<[WrittenRequirement]>,
+    pub requirements: Arc<[WrittenRequirement]>,
     /// Its pods.
     pub pods: Vec<PodIdx>,
     /// Requests of its pods.
@@ -102,11 +103,11 @@ pub struct Refused {
     /// The pod.
     pub pod: PodIdx,
     /// Per pool (and for existing nodes) why not.
-    pub reasons: Rc<[Reason]>,
+    pub reasons: Arc<[Reason]>,
 }
 
 /// The types of a set of offerings, cheapest first: machines alike share a list.
-type TypesMemo = HashMap<(CatalogueIdx, OfferSet), Rc<[TypeIdx]>, FixedState>;
+type TypesMemo = HashMap<(CatalogueIdx, OfferSet), Arc<[TypeIdx]>, FixedState>;
 
 /// Turns the state at the end of a run into a plan.
 pub(crate) fn assemble(
@@ -118,7 +119,7 @@ pub(crate) fn assemble(
     let snapshot = scratch.snapshot;
     let mut numbers = vec![0usize; snapshot.pools.len()];
     let mut types_of: TypesMemo = HashMap::with_hasher(fixed_state());
-    let mut written: HashMap<ReqId, Rc<[WrittenRequirement]>, FixedState> =
+    let mut written: HashMap<ReqId, Arc<[WrittenRequirement]>, FixedState> =
         HashMap::with_hasher(fixed_state());
     let mut machines = Vec::with_capacity(scratch.machines.len());
     let mut price_nano_usd = kept_nano_usd(snapshot);
@@ -259,7 +260,7 @@ fn without_spent(offers: &OfferSet, catalogue: &Catalogue, left: &[u32]) -> Offe
     kept.into()
 }
 
-fn write_requirements(scratch: &Scratch, set: ReqId) -> Rc<[WrittenRequirement]> {
+fn write_requirements(scratch: &Scratch, set: ReqId) -> Arc<[WrittenRequirement]> {
     let names = scratch.algebra.names();
     let mut out = Vec::new();
     for (key, rq) in scratch.algebra.items(set) {

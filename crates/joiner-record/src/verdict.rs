@@ -22,9 +22,6 @@ pub enum Verdict {
         pods: u64,
         /// Their price.
         usd_per_hour: f64,
-        /// No packing of these pods costs less, if that was worked out.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        lower_bound_usd_per_hour: Option<f64>,
     },
     /// Pods are expected on places that are there. Subjects: the pods.
     Nominated {

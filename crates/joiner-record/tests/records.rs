@@ -189,7 +189,6 @@ fn decisions() -> Vec<Decision> {
                 types: BTreeMap::from([(text("c-4x-amd64-linux"), 2)]),
                 pods: 9,
                 usd_per_hour: 0.1024,
-                lower_bound_usd_per_hour: Some(0.1),
             },
             vec![claim("default-1x7q2"), claim("default-9k2m1")],
         )

@@ -4,7 +4,7 @@
 //! hundred replicas that would rather not share a host. The others should not pay for it with their zones. So where all preferences together are
 //! too dear, workloads get theirs back, half of them at a time, as long as the plan stays within the premium.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::{Options, PackingWork, Run};
 use crate::model::Snapshot;
@@ -18,7 +18,7 @@ const TRIALS: usize = 8;
 const SHARE: f64 = 0.1;
 
 /// Per class whether its pods are placed without regard to what they only prefer; empty: nothing is given up.
-pub(crate) type GivenUp = Rc<[bool]>;
+pub(crate) type GivenUp = Arc<[bool]>;
 
 /// The classes that prefer something.
 pub(super) fn with_wishes(snapshot: &Snapshot) -> impl Iterator<Item = ClassIdx> + '_ {

@@ -1,0 +1,199 @@
+//! Decisions beside the loop. A question is a snapshot and the pods that wait; a worker answers it while the loop goes on listening, and what has
+//! changed meanwhile is taken out of the answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use joiner_api::NodePool;
+use joiner_core::decide;
+use joiner_core::model::Snapshot;
+use joiner_core::plan::Plan;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use crate::engine::Engine;
+use crate::provision::{self, Context, Proposal};
+use crate::queue::Key;
+use crate::reports::Report;
+use crate::world::key_of;
+
+/// By virtual time a decision takes so long, however long the machine takes for it: whoever has something to do at the same moment is done
+/// when the answer comes, so two runs are equal.
+const DECISION: Duration = Duration::from_millis(1);
+
+/// What was asked.
+#[derive(Debug)]
+pub(crate) struct Question {
+    snapshot: Arc<Snapshot>,
+    /// Pods without a place.
+    waiting: Vec<Arc<Pod>>,
+    /// Pools as they were, by name.
+    pools: BTreeMap<String, Arc<NodePool>>,
+    /// Claims on their way out: their names are not given again so soon, their machines may still be there.
+    going: BTreeSet<String>,
+}
+
+impl Engine {
+    /// Asks for a decision if pods wait for one.
+    pub(crate) fn provision(&mut self) {
+        let present = self.present();
+        if let Some(due) = self.batch.due(&self.settings).filter(|due| *due > present.monotonic) {
+            self.queue.add(Key::Provision, due);
+            return;
+        }
+        let in_need = self.in_need();
+        self.nominations.forget(|uid| in_need.contains(uid));
+        self.batch.decided.retain(|uid, _| in_need.contains(uid));
+        let expected = self.nominations.expected(&self.world, &in_need, &self.times, present, &self.settings);
+        let context = Context {
+            registry: &self.registry,
+            settings: &self.settings,
+            health: &self.health,
+            expected: &expected,
+            provisionable: &self.provisionable,
+            watches: &self.watches,
+            now: present.wall,
+        };
+        let waiting = provision::waiting(&self.world, &context);
+        let retry = self.settings.retry_interval;
+        let is_new = |uid: &String| {
+            self.batch.decided.get(uid).is_none_or(|time| present.monotonic.since(*time) >= retry)
+        };
+        let any_new = waiting.iter().any(|pod| pod.uid().is_some_and(|uid| is_new(&uid)));
+        let in_flight = expected.keys().any(|uid| in_need.contains(uid));
+        let snapshot = any_new.then(|| self.planning.snapshot(&self.world, &waiting, &context));
+        self.batch.opened = None;
+        self.batch.last = None;
+        self.batch.uids.clear();
+        if !waiting.is_empty() || in_flight {
+            // Pods without a place are tried again; those with one are, if they never arrive.
+            self.again(Key::Provision, self.settings.retry_interval);
+        }
+        let Some(snapshot) = snapshot else { return };
+        for pod in &waiting {
+            self.batch.decided.insert(pod.uid().unwrap_or_default(), present.monotonic);
+        }
+        let pools = provision::pools(&self.world, &self.registry);
+        let pools = pools.map(|pool| (pool.name_any(), pool.clone())).collect();
+        let claims = self.world.claims.values();
+        let going = claims.filter(|claim| claim.metadata.deletion_timestamp.is_some());
+        let going = going.map(|claim| claim.name_any()).collect();
+        self.decide(Question { snapshot, waiting, pools, going });
+    }
+
+    fn decide(&mut self, question: Question) {
+        self.busy.insert(Key::Provision, false);
+        let (clock, options) = (self.clock.clone(), self.settings.packing.clone());
+        let snapshot = question.snapshot.clone();
+        self.spawn_guarded(vec![Key::Provision], async move {
+            let plan = on_worker(move || decide::decide(&snapshot, &options)).await;
+            clock.sleep(DECISION).await;
+            Report::Decided(question, Box::new(plan))
+        });
+    }
+
+    /// An answer has come: what still holds of it is done.
+    pub(crate) fn decided(&mut self, question: &Question, plan: Plan, now: Timestamp) {
+        let mut again = self.busy.remove(&Key::Provision) == Some(true);
+        let present = self.present();
+        let in_need = self.in_need();
+        let expected = self.nominations.expected(&self.world, &in_need, &self.times, present, &self.settings);
+        let context = Context {
+            registry: &self.registry,
+            settings: &self.settings,
+            health: &self.health,
+            expected: &expected,
+            provisionable: &self.provisionable,
+            watches: &self.watches,
+            now,
+        };
+        let is_taken = |name: &str| self.world.claims.get(name).is_some() || question.going.contains(name);
+        let mut proposal =
+            provision::raise(&self.world, &question.snapshot, &plan, &question.waiting, &context, is_taken);
+        let left_over = self.take_out_what_changed(question, &mut proposal, &in_need);
+        for uid in left_over {
+            // Its machine was planned for others too, who need none any more.
+            self.batch.decided.remove(&uid);
+            again = true;
+        }
+        let step = self.act_on(&proposal, now);
+        if !proposal.claims.is_empty() {
+            self.find_bound(question.snapshot.clone(), plan, now);
+        }
+        self.carry_out(Key::Provision, step, now);
+        match self.busy.get_mut(&Key::Provision) {
+            Some(asked) => *asked |= again,
+            None if again => self.soon(Key::Provision),
+            None => {}
+        }
+    }
+
+    /// Takes out what no longer holds: pods that have gone or found a place, and machines that were planned for them or for pools that are
+    /// others now. Gives back the pods of those machines that still wait.
+    fn take_out_what_changed(
+        &self,
+        question: &Question,
+        proposal: &mut Proposal,
+        in_need: &BTreeSet<String>,
+    ) -> Vec<String> {
+        let uids = question.waiting.iter().map(|pod| (key_of(&**pod), pod.uid().unwrap_or_default()));
+        let waits: BTreeMap<String, String> = uids.filter(|(_, uid)| in_need.contains(uid)).collect();
+        let is_same_pool = |name: Option<&String>| {
+            let Some(then) = name.and_then(|name| question.pools.get(name)) else { return false };
+            let now = self.world.pools.get(&then.name_any());
+            now.is_some_and(|now| {
+                now.metadata.deletion_timestamp.is_none() && now.uid() == then.uid() && now.spec == then.spec
+            })
+        };
+        let mut left_over = Vec::new();
+        proposal.claims.retain(|planned| {
+            let pool = planned.claim.labels().get(joiner_api::names::NODEPOOL_LABEL);
+            let holds = is_same_pool(pool) && planned.pods.iter().all(|pod| waits.contains_key(pod));
+            if !holds {
+                left_over.extend(planned.pods.iter().filter_map(|pod| waits.get(pod).cloned()));
+            }
+            holds
+        });
+        for (_, pods) in &mut proposal.on_nodes {
+            pods.retain(|pod| waits.contains_key(pod));
+        }
+        proposal.on_nodes.retain(|(_, pods)| !pods.is_empty());
+        proposal.refused.retain(|(pod, _)| waits.contains_key(pod));
+        proposal.price = proposal.claims.iter().map(|planned| planned.price).sum();
+        left_over
+    }
+
+    /// Works out at leisure how much cheaper any plan could have been; only screens ask.
+    fn find_bound(&mut self, snapshot: Arc<Snapshot>, plan: Plan, time: Timestamp) {
+        let (clock, options) = (self.clock.clone(), self.settings.packing.clone());
+        if options.bound_work == 0 {
+            return;
+        }
+        self.spawn_guarded(Vec::new(), async move {
+            let bound = on_worker(move || decide::lower_bound(&snapshot, &options, &plan)).await;
+            clock.sleep(DECISION).await;
+            Report::Bounded { time, bound }
+        });
+    }
+
+    /// How much cheaper the last plan could have been is known.
+    pub(crate) fn bounded(&mut self, time: Timestamp, bound: Option<f64>) {
+        if let Some(last) = self.last_plan.as_mut().filter(|last| last.time == time) {
+            last.gap = bound.filter(|bound| *bound > 0.0).map(|bound| last.price / bound - 1.0);
+        }
+    }
+}
+
+/// Runs something that takes long on a thread of its own. While it is under way, paused time stands still.
+async fn on_worker<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        // A panic goes on where it is caught for its key; nobody cancels such work.
+        Err(failed) => match failed.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(cancelled) => std::panic::panic_any(cancelled.to_string()),
+        },
+    }
+}
