@@ -1,7 +1,8 @@
 //! From Kubernetes objects to the small integers decisions are made on.
 //!
-//! A [`Cluster`] takes objects in one by one, typed, in any order, and keeps little of them. [`Cluster::finish`] lowers what was kept to
-//! a [`Snapshot`](joiner_core::model::Snapshot). Nothing here reads files, asks a clock or talks to an API server: the command
+//! A [`Cluster`] takes objects in one by one, typed, in any order, lets them go again, and keeps little of them. [`Cluster::snapshot`] hands out
+//! a [`Snapshot`](joiner_core::model::Snapshot) at any time and lowers for it only what has changed; [`Cluster::finish`] lowers everything once, with
+//! notes about what was odd. Nothing here reads files, asks a clock or talks to an API server: the command
 //! line feeds it from manifests, the controller from watches, tests from builders, and equal objects always give an equal snapshot.
 //!
 //! # Why digests
@@ -29,6 +30,9 @@
 //! `workloads` makes pods of templates. `lower` is the order of events at the end; `topology`, `default_spread`, `pods`, `daemons`, `volumes`, `catalogues`,
 //! `pools` and `nodes` each fill one part of the snapshot. `overlays` and `costs` change what a pool sees of its catalogue (`selector` says which
 //! offerings they mean), [`machines`] says which Node is whose, `static_pools` adds machines that a pool keeps anyway, `buffers` virtual pods.
+//!
+//! `pod_table` and `machine_table` hold what comes and goes; `changes` collects what an event means for the next snapshot, `held` makes that of the last
+//! one, and `forget` drops what nobody has any more.
 
 mod buffers;
 mod bytes;

@@ -482,6 +482,35 @@ fn run(steps: &[Step]) {
     }
 }
 
+/// Every pod that came left a spec and a set of labels of its own: what nobody has any more is dropped from time to time, and what stayed means the
+/// same as before.
+#[test]
+fn months_of_pods_leave_nothing_wrong_behind() {
+    let mut held = empty();
+    let mut stayed: BTreeMap<Id, Value> = BTreeMap::new();
+    for (kind, count) in KINDS {
+        for number in 0..count {
+            stayed.insert((kind, number), made((kind, number), 1_000_003 * (number as u32 + 7)));
+        }
+    }
+    stayed.iter().for_each(|(id, value)| apply(&mut held, *id, value));
+    for number in 0..12_000 {
+        let name = format!("job-{number}");
+        let came = json!({"metadata": {"name": name, "namespace": "shop", "labels": {"app": "web", "job": name}},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": format!("{}m", number + 1)}}}]}});
+        apply(&mut held, (Kind::Pod, 0), &came);
+        if number % 10 == 0 {
+            held.snapshot();
+        }
+        held.remove_pod("shop", &name);
+    }
+    let mut afresh = empty();
+    stayed.iter().for_each(|(id, value)| apply(&mut afresh, *id, value));
+    let (held, fresh) = (held.snapshot(), afresh.snapshot());
+    assert_eq!(describe(&held, &fresh), describe(&fresh, &fresh));
+    assert_eq!(planned(&held, Packing::Cheapest), planned(&fresh, Packing::Cheapest));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 

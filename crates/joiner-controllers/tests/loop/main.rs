@@ -7,6 +7,7 @@ mod clouds;
 mod crashes;
 mod draining;
 mod emptying;
+mod faults;
 mod keeping_order;
 mod launching;
 mod stage;

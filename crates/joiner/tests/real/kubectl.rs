@@ -18,7 +18,8 @@ const SCRIPT: &str = include_str!("kubectl.script");
 /// Documents, each after a line `--- name`.
 const DOCUMENTS: &str = include_str!("kubectl.documents");
 /// Commands whose outputs differ, with the reason.
-const PENDING: &[(&str, &str)] = &[];
+const PENDING: &[(&str, &str)] =
+    &[("get quota", "the real server runs without controllers here, so nobody counts there what is used")];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_says_the_same_on_both_servers() {
