@@ -336,13 +336,15 @@ impl Cluster {
         if standing == Standing::Ignored {
             return;
         }
-        let (spec, name) = (pod.spec as usize, pod.name.clone());
-        if pod.claims != NONE {
+        let (spec, name, list) = (pod.spec as usize, pod.name.clone(), pod.claims);
+        if list != NONE {
             for claim in self.claims_of(row) {
                 if let Some(users) = self.claim_users.get_mut(&claim) {
                     users.retain(|user| *user != row);
                     if users.is_empty() {
                         self.claim_users.remove(&claim);
+                        // From now on nobody is told when the claim changes.
+                        self.changes.claims.insert(list);
                     }
                 }
             }

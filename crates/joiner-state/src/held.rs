@@ -108,6 +108,7 @@ impl Held {
             with_preferred_taints > 0 || lowering.pools_have_preferred_taints();
         lowering.lower_what_pods_need();
         let pending = lowering.all_pending();
+        let asked = lowering.asks_of_nodes();
         let mut ranks = BTreeMap::new();
         let mut nodes = Vec::with_capacity(places.len());
         for (origin, place) in places {
@@ -117,6 +118,10 @@ impl Held {
             let node = HeldNode::new(origin, place, &mut lowering);
             ranks.insert(node.rank.2.clone(), node.rank.clone());
             nodes.push(node);
+        }
+        // Volumes of pods on nodes ask about labels, too.
+        if lowering.asks_of_nodes() != asked {
+            nodes.iter_mut().for_each(|node: &mut HeldNode| node.label(&mut lowering));
         }
         nodes.sort_by(|a, b| a.rank.cmp(&b.rank));
         let mut held = Self {
@@ -145,7 +150,7 @@ impl Held {
     /// The next snapshot; `None` if it turns out that everything has to be lowered again.
     fn go_on(mut self: Box<Self>, cluster: &Cluster, changes: Changes) -> Option<Box<Self>> {
         let mut lowering = Lowering::new(cluster, std::mem::take(&mut self.frame));
-        let (asked, by_hostname) = (lowering.frame.asked.len(), lowering.frame.hostname_required);
+        let asked = lowering.asks_of_nodes();
         let mut reload_all = false;
         let mut renumber = changes.pending;
         if changes.specs {
@@ -190,7 +195,7 @@ impl Held {
                 }
             }
         }
-        if lowering.frame.asked.len() != asked || lowering.frame.hostname_required != by_hostname {
+        if lowering.asks_of_nodes() != asked {
             self.nodes.iter_mut().for_each(|node| node.label(&mut lowering));
         }
         self.frame = lowering.frame;
@@ -269,6 +274,11 @@ impl HeldNode {
 }
 
 impl Lowering<'_> {
+    /// How much is asked of nodes: it only ever grows.
+    fn asks_of_nodes(&self) -> (usize, bool) {
+        (self.frame.asked.len(), self.frame.hostname_required)
+    }
+
     /// All pods that wait for a decision, by name.
     fn all_pending(&mut self) -> Pending {
         let cluster = self.cluster;
