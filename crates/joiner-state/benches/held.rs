@@ -16,6 +16,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
+/// What an event does; the number is that of the event.
+type Change = Box<dyn Fn(&mut Cluster, usize)>;
 /// Kinds of pods: a cluster of this size has a few hundred.
 const KINDS: usize = 300;
 const EVENTS: usize = 200;
@@ -131,7 +133,7 @@ fn main() {
     let mut last = cluster.snapshot();
     println!("everything lowered: {:.0} ms", begun.elapsed().as_secs_f64() * 1e3);
 
-    let mut event = |what: &str, mut change: Box<dyn FnMut(&mut Cluster, usize)>| {
+    let mut event = |what: &str, change: Change| {
         let mut times = Vec::with_capacity(EVENTS);
         for number in 0..EVENTS {
             // The reader of the snapshot before still holds it, as a worker would.

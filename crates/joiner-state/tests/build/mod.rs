@@ -7,6 +7,7 @@ use joiner_api::{NodeClaim, NodePool};
 use joiner_core::model::{GroupIdx, GroupSpec, Node as PlacedNode, PodClass, ReqId, Snapshot};
 use joiner_state::{Cluster, Lowered, Options};
 use k8s_openapi::api::core::v1::{Node, Pod};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub const ZONE: &str = "topology.kubernetes.io/zone";
@@ -14,7 +15,7 @@ pub const HOST: &str = "kubernetes.io/hostname";
 pub const TYPE: &str = "node.kubernetes.io/instance-type";
 
 /// Any object from JSON.
-pub fn object<T: k8s_openapi::serde::de::DeserializeOwned>(value: Value) -> T {
+pub fn object<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("a well-formed object")
 }
 
