@@ -111,6 +111,9 @@ pub struct Cluster {
     /// Rows of pods by the volume claims they name.
     pub(crate) claim_users: BTreeMap<String, Vec<u32>>,
     pub(crate) changes: Changes,
+    /// Rows that the last clearing of tables had to keep: finished pods name specs, too.
+    pub(crate) kept_specs: usize,
+    pub(crate) kept_node_names: usize,
     pub(crate) held: Option<Box<Held>>,
     pub(crate) owners: ByteTable,
     pub(crate) workloads: Vec<Workload>,
@@ -158,6 +161,8 @@ impl Cluster {
             pending: BTreeMap::new(),
             claim_users: BTreeMap::new(),
             changes: Changes::default(),
+            kept_specs: 0,
+            kept_node_names: 0,
             held: None,
             owners: ByteTable::default(),
             workloads: Vec::new(),

@@ -74,6 +74,7 @@ impl Cluster {
             let set = template.labels;
             template.labels = labels.of(set, || copy(new_labels, &old_labels, set));
         }
+        (self.kept_specs, self.kept_node_names) = (self.specs.len(), self.node_names.len());
         self.count_all();
     }
 

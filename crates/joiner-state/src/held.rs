@@ -76,6 +76,7 @@ impl Cluster {
     }
 
     fn is_overgrown(&self) -> bool {
+        let machines = self.machines.nodes.len() + self.machines.claims.len();
         let in_use = self.usage.iter().filter(|usage| usage.counted > 0).count();
         let most = |live: usize| live.saturating_mul(2).saturating_add(MOST_LEFT_OVER);
         let classes = self
@@ -83,10 +84,10 @@ impl Cluster {
             .as_ref()
             .is_some_and(|held| held.frame.classes.len() > most(held.pending.classes.len()));
         self.workloads.is_empty()
-            && (self.specs.len() > most(in_use)
+            && (self.specs.len() > most(in_use.max(self.kept_specs))
                 || self.label_sets.len() > most(self.pods.len())
                 || self.claim_lists.len() > most(self.pods.len())
-                || self.node_names.len() > most(self.machines.nodes.len() + self.machines.claims.len())
+                || self.node_names.len() > most(machines.max(self.kept_node_names))
                 || classes)
     }
 }
