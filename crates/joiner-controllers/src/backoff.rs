@@ -36,7 +36,7 @@ impl Engine {
         if let Key::Claim(name) = key
             && self.leaving.remove(name)
         {
-            self.look_in(&Key::Disruption, PAUSES.0);
+            self.requeue_after(&Key::Disruption, PAUSES.0);
         }
     }
 
@@ -55,7 +55,7 @@ impl Engine {
             _ => self.pause(key),
         };
         self.metrics.retry(failure.name());
-        self.look_in(key, pause);
+        self.requeue_after(key, pause);
         // Neither is a fault: somebody else leads, or there is much to do.
         if matches!(failure, Failure::Fenced | Failure::Overloaded) {
             tracing::debug!(%key, ?verb, %failure, "put back");
@@ -78,8 +78,8 @@ impl Engine {
         self.carry_out(key.clone(), Step { decisions, ..Step::default() }, now);
     }
 
-    /// The key is looked at again after a while.
-    pub(crate) fn look_in(&mut self, key: &Key, wait: Duration) {
+    /// The key is reconciled again after a while.
+    pub(crate) fn requeue_after(&mut self, key: &Key, wait: Duration) {
         let due = self.present().monotonic + wait;
         self.queue.add(key.clone(), due);
     }

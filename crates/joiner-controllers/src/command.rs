@@ -242,26 +242,26 @@ impl Failure {
     }
 }
 
-/// What a look at something leads to.
+/// What reconciling a key leads to.
 #[derive(Debug, Default)]
 pub struct Step {
     /// To be done first, each whatever becomes of the others.
     pub each: Vec<Command>,
     /// To be done one after the other; the first failure ends it.
     pub commands: Vec<Command>,
-    /// When to look again, if nothing happens before.
-    pub again: Option<Timestamp>,
+    /// When to reconcile again, if nothing happens before.
+    pub requeue_at: Option<Timestamp>,
     /// Events to write.
     pub notes: Vec<Note>,
     /// What was decided; the commands carry it out.
     pub decisions: Vec<Decided>,
-    /// The claim looked at is to be launched.
+    /// The claim is to be launched.
     pub launch: bool,
 }
 
 impl Step {
-    /// Looks again at that time, or at an earlier one that was asked for.
-    pub fn again_at(&mut self, time: Timestamp) {
-        self.again = Some(self.again.map_or(time, |have| have.min(time)));
+    /// Reconciles again at that time, or at an earlier one that was asked for.
+    pub fn requeue_at(&mut self, time: Timestamp) {
+        self.requeue_at = Some(self.requeue_at.map_or(time, |have| have.min(time)));
     }
 }

@@ -13,11 +13,11 @@ use joiner_core::plan::Plan;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
+use crate::cache::key_of;
 use crate::engine::Engine;
 use crate::provision::{self, Context, Proposal};
 use crate::queue::Key;
 use crate::reports::Report;
-use crate::world::key_of;
 
 /// By virtual time a decision takes so long, however long the machine takes for it: whoever has something to do at the same moment is done
 /// when the answer comes, so two runs are equal.
@@ -46,7 +46,7 @@ impl Engine {
         let in_need = self.in_need();
         self.nominations.forget(|uid| in_need.contains(uid));
         self.batch.decided.retain(|uid, _| in_need.contains(uid));
-        let expected = self.nominations.expected(&self.world, &in_need, &self.times, present, &self.settings);
+        let expected = self.nominations.expected(&self.cache, &in_need, &self.times, present, &self.settings);
         let context = Context {
             registry: &self.registry,
             settings: &self.settings,
@@ -56,28 +56,28 @@ impl Engine {
             watches: &self.watches,
             now: present.wall,
         };
-        let waiting = provision::waiting(&self.world, &context);
+        let waiting = provision::waiting(&self.cache, &context);
         let retry = self.settings.retry_interval;
         let is_new = |uid: &String| {
             self.batch.decided.get(uid).is_none_or(|time| present.monotonic.since(*time) >= retry)
         };
         let any_new = waiting.iter().any(|pod| pod.uid().is_some_and(|uid| is_new(&uid)));
         let in_flight = expected.keys().any(|uid| in_need.contains(uid));
-        let snapshot = any_new.then(|| self.planning.snapshot(&self.world, &waiting, &context));
+        let snapshot = any_new.then(|| self.planning.snapshot(&self.cache, &waiting, &context));
         self.batch.opened = None;
         self.batch.last = None;
         self.batch.uids.clear();
         if !waiting.is_empty() || in_flight {
             // Pods without a place are tried again; those with one are, if they never arrive.
-            self.again(Key::Provision, self.settings.retry_interval);
+            self.requeue_after(&Key::Provision, self.settings.retry_interval);
         }
         let Some(snapshot) = snapshot else { return };
         for pod in &waiting {
             self.batch.decided.insert(pod.uid().unwrap_or_default(), present.monotonic);
         }
-        let pools = provision::pools(&self.world, &self.registry);
+        let pools = provision::pools(&self.cache, &self.registry);
         let pools = pools.map(|pool| (pool.name_any(), pool.clone())).collect();
-        let claims = self.world.claims.values();
+        let claims = self.cache.claims.values();
         let going = claims.filter(|claim| claim.metadata.deletion_timestamp.is_some());
         let going = going.map(|claim| claim.name_any()).collect();
         self.decide(Question { snapshot, waiting, pools, going });
@@ -99,7 +99,7 @@ impl Engine {
         let mut again = self.busy.remove(&Key::Provision) == Some(true);
         let present = self.present();
         let in_need = self.in_need();
-        let expected = self.nominations.expected(&self.world, &in_need, &self.times, present, &self.settings);
+        let expected = self.nominations.expected(&self.cache, &in_need, &self.times, present, &self.settings);
         let context = Context {
             registry: &self.registry,
             settings: &self.settings,
@@ -109,9 +109,9 @@ impl Engine {
             watches: &self.watches,
             now,
         };
-        let is_taken = |name: &str| self.world.claims.get(name).is_some() || question.going.contains(name);
+        let is_taken = |name: &str| self.cache.claims.get(name).is_some() || question.going.contains(name);
         let mut proposal =
-            provision::raise(&self.world, &question.snapshot, &plan, &question.waiting, &context, is_taken);
+            provision::raise(&self.cache, &question.snapshot, &plan, &question.waiting, &context, is_taken);
         let left_over = self.take_out_what_changed(question, &mut proposal, &in_need);
         for uid in left_over {
             // Its machine was planned for others too, who need none any more.
@@ -125,7 +125,7 @@ impl Engine {
         self.carry_out(Key::Provision, step, now);
         match self.busy.get_mut(&Key::Provision) {
             Some(asked) => *asked |= again,
-            None if again => self.soon(Key::Provision),
+            None if again => self.enqueue(Key::Provision),
             None => {}
         }
     }
@@ -142,7 +142,7 @@ impl Engine {
         let waits: BTreeMap<String, String> = uids.filter(|(_, uid)| in_need.contains(uid)).collect();
         let is_same_pool = |name: Option<&String>| {
             let Some(then) = name.and_then(|name| question.pools.get(name)) else { return false };
-            let now = self.world.pools.get(&then.name_any());
+            let now = self.cache.pools.get(&then.name_any());
             now.is_some_and(|now| {
                 now.metadata.deletion_timestamp.is_none() && now.uid() == then.uid() && now.spec == then.spec
             })

@@ -149,7 +149,7 @@ impl Journal {
     }
 
     /// The commands of a step have been carried out, in order; those that are missing at the end were not tried.
-    pub fn settle<'r>(
+    pub fn record_outcomes<'r>(
         &mut self,
         key: &Key,
         results: impl Iterator<Item = &'r Result<Done, Failure>>,
@@ -271,8 +271,8 @@ mod tests {
         assert_eq!(id.to_string(), "19700101T000100-1");
         let price = journal.ring().get(id).unwrap().price.unwrap();
         assert_eq!((price.before_usd_per_hour, price.after_usd_per_hour), (1.5, 1.25));
-        journal.settle(&Key::Disruption, [].iter(), at(62).now);
-        journal.settle(&key, [Err(Failure::NotEmpty)].iter(), at(62).now);
+        journal.record_outcomes(&Key::Disruption, [].iter(), at(62).now);
+        journal.record_outcomes(&key, [Err(Failure::NotEmpty)].iter(), at(62).now);
         let outcomes: Vec<Outcome> = journal
             .ring()
             .get(id)

@@ -1,4 +1,4 @@
-//! The loop itself: what wakes it, what it keeps, how a look becomes writes.
+//! The loop itself: what wakes it, what it keeps, how steps become writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -15,13 +15,12 @@ use kube::{Client, ResourceExt};
 use tokio::sync::{mpsc, watch as signal};
 use tokio::task::JoinSet;
 
+use crate::cache::{Change, ClusterCache, Store, WatchEvent};
 use crate::clock::Present;
 use crate::command::{Command, Step};
 use crate::decision::{Journal, Moment};
-use crate::emptiness;
 use crate::executor::{Executor, Fence};
 use crate::metrics::Metrics;
-use crate::nodepools;
 use crate::observed_times::ObservedTimes;
 use crate::planning::Planning;
 use crate::pods;
@@ -31,15 +30,16 @@ use crate::record::Recorder;
 use crate::reports::Report;
 use crate::roster::{Roster, Totals};
 use crate::settings::Settings;
+use crate::steps::emptiness;
+use crate::steps::nodepools;
+use crate::steps::termination::Evictions;
 use crate::summary::{LastPlan, Summary};
-use crate::termination::Evictions;
 use crate::watch;
 use crate::watch_health::WatchHealth;
-use crate::world::{Change, Seen, Shelf, World};
 
 /// Reports that may wait.
 const ROOM: usize = 4096;
-/// Events taken in before keys are looked at.
+/// Events taken in before keys are reconciled.
 const AT_ONCE: usize = 1024;
 /// The loop wakes at least so often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
@@ -95,7 +95,7 @@ pub(crate) struct Engine {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
-    pub(crate) world: World,
+    pub(crate) cache: ClusterCache,
     pub(crate) planning: Planning,
     pub(crate) queue: Queue,
     pub(crate) recorder: Recorder,
@@ -103,7 +103,7 @@ pub(crate) struct Engine {
     pub(crate) nominations: Nominations,
     pub(crate) evictions: Evictions,
     pub(crate) batch: Batch,
-    /// Keys with a step under way; true if they are to be looked at again when it is done.
+    /// Keys with a step under way; true if they are to be reconciled again when it is done.
     pub(crate) busy: BTreeMap<Key, bool>,
     /// Keys that failed: not before then, and how often.
     pub(crate) pauses: BTreeMap<Key, (Monotonic, u32)>,
@@ -137,8 +137,8 @@ pub(crate) struct Engine {
     pub(crate) roster: Roster,
     /// The times that claims and pods of draining nodes carry.
     pub(crate) times: ObservedTimes,
-    /// When keys that look at many objects were last looked at.
-    looked: BTreeMap<Key, Monotonic>,
+    /// When keys that read many objects were last reconciled.
+    reconciled: BTreeMap<Key, Monotonic>,
     pub(crate) to_launch: Vec<Arc<NodeClaim>>,
     /// Machines that their providers could not be told of, by the provider's name.
     pub(crate) to_adopt: BTreeMap<String, Vec<Unregistered>>,
@@ -178,8 +178,8 @@ impl Engine {
         let metrics = Arc::new(Metrics::default());
         let executor =
             Executor::new(client.clone(), registry.clone(), clock.clone(), metrics.clone(), &settings);
-        let mut world = World::default();
-        world.classes = registry.kinds().map(|(kind, _)| (kind.group_kind(), Shelf::default())).collect();
+        let mut cache = ClusterCache::default();
+        cache.classes = registry.kinds().map(|(kind, _)| (kind.group_kind(), Store::default())).collect();
         Self {
             executor,
             metrics,
@@ -191,7 +191,7 @@ impl Engine {
             health: Health::new(settings.offering_pause),
             planned_offerings: BTreeMap::new(),
             settings,
-            world,
+            cache,
             queue: Queue::default(),
             recorder: Recorder::default(),
             nominations: Nominations::default(),
@@ -213,7 +213,7 @@ impl Engine {
             last_plan: None,
             roster: Roster::default(),
             times: ObservedTimes::default(),
-            looked: BTreeMap::new(),
+            reconciled: BTreeMap::new(),
             to_launch: Vec::new(),
             to_adopt: BTreeMap::new(),
             reports,
@@ -244,19 +244,19 @@ impl Engine {
                     woke = Instant::now();
                     self.take_report(report);
                 }
-                seen = events.recv() => {
+                event = events.recv() => {
                     woke = Instant::now();
-                    let Some(seen) = seen else { break };
-                    self.take_seen(seen);
+                    let Some(event) = event else { break };
+                    self.take_event(event);
                     for _ in 1..AT_ONCE {
-                        let Ok(seen) = events.try_recv() else { break };
-                        self.take_seen(seen);
+                        let Ok(event) = events.try_recv() else { break };
+                        self.take_event(event);
                     }
                 }
                 () = self.clock.sleep(pause) => woke = Instant::now(),
             }
             while self.tasks.try_join_next().is_some() {}
-            if !self.started && self.world.is_filled() {
+            if !self.started && self.cache.is_filled() {
                 self.start();
             }
             if self.started && !self.watches.blocks() {
@@ -286,15 +286,15 @@ impl Engine {
     fn start(&mut self) {
         self.started = true;
         self.adopt_unregistered();
-        self.soon(Key::Disruption);
-        self.soon(Key::Collect);
-        self.soon(Key::Provision);
+        self.enqueue(Key::Disruption);
+        self.enqueue(Key::Collect);
+        self.enqueue(Key::Provision);
     }
 
-    /// Looks at everything that is due.
+    /// Reconciles everything that is due.
     fn turn(&mut self) {
         let Present { wall: now, monotonic } = self.present();
-        self.roster.refresh(&self.world, &self.registry);
+        self.roster.refresh(&self.cache, &self.registry);
         self.decided_usd_per_hour = 0.0;
         while let Some(key) = self.queue.pop(monotonic) {
             if let Some(again) = self.busy.get_mut(&key) {
@@ -305,12 +305,12 @@ impl Engine {
                 self.queue.add(key, due);
                 continue;
             }
-            self.look_safely(&key, now);
+            self.reconcile_safely(&key, now);
         }
         self.launch();
     }
 
-    /// When a key may be looked at, if not now. A look at all machines costs as much as there are machines, and in busy times each change
+    /// When a key may be reconciled, if not now. Reading all machines costs as much as there are machines, and in busy times each change
     /// of one asks for it: so many changes share one.
     fn not_before(&mut self, key: &Key, now: Monotonic) -> Option<Monotonic> {
         if let Some(due) = self.held.get(key).filter(|due| **due > now) {
@@ -319,11 +319,11 @@ impl Engine {
         if !matches!(key, Key::Pool(_) | Key::Disruption) {
             return None;
         }
-        let due = self.looked.get(key).map(|last| *last + self.settings.look_interval);
+        let due = self.reconciled.get(key).map(|last| *last + self.settings.reconcile_interval);
         if due.is_some_and(|due| due > now) {
             return due;
         }
-        self.looked.insert(key.clone(), now);
+        self.reconciled.insert(key.clone(), now);
         None
     }
 
@@ -341,7 +341,7 @@ impl Engine {
             let moment = Moment { now, snapshot: self.generation, usd_per_hour: before };
             self.journal.record(decided, &key, &commands, moment);
         }
-        if let Some(again) = step.again {
+        if let Some(again) = step.requeue_at {
             // What was found is by the wall clock of that moment; how far away it is counts.
             let wait = Duration::try_from(again.duration_since(now)).unwrap_or_default();
             let due = self.clock.monotonic() + wait;
@@ -358,66 +358,68 @@ impl Engine {
         self.registry.serves(&claim.spec.node_class_ref)
     }
 
-    fn take_seen(&mut self, seen: Seen) {
+    fn take_event(&mut self, event: WatchEvent) {
         self.take_in();
-        match seen {
-            Seen::Pod(event) => {
-                self.world.pods.observe(event).into_iter().for_each(|of| self.pod_changed(&of))
+        match event {
+            WatchEvent::Pod(event) => {
+                self.cache.pods.observe(event).into_iter().for_each(|of| self.pod_changed(&of))
             }
-            Seen::Node(event) => {
-                self.world.nodes.observe(event).into_iter().for_each(|of| self.node_changed(&of));
+            WatchEvent::Node(event) => {
+                self.cache.nodes.observe(event).into_iter().for_each(|of| self.node_changed(&of));
             }
-            Seen::Claim(event) => {
-                self.world.claims.observe(event).into_iter().for_each(|of| self.claim_changed(&of));
+            WatchEvent::Claim(event) => {
+                self.cache.claims.observe(event).into_iter().for_each(|of| self.claim_changed(&of));
             }
-            Seen::Pool(event) => {
-                for change in self.world.pools.observe(event) {
+            WatchEvent::Pool(event) => {
+                for change in self.cache.pools.observe(event) {
                     self.pool_changed(&change.key);
                     if change.new.is_none() {
-                        self.looked.remove(&Key::Pool(change.key));
+                        self.reconciled.remove(&Key::Pool(change.key));
                     }
                 }
             }
-            Seen::Class(kind, event) => {
-                self.world.classes.entry(kind).or_default().observe(event);
+            WatchEvent::Class(kind, event) => {
+                self.cache.classes.entry(kind).or_default().observe(event);
                 self.classes_changed();
             }
             // A decision reads the newest types, so it only has to be made; what was refused may be possible now.
-            Seen::Types(_) => {
+            WatchEvent::Types(_) => {
                 self.batch.decided.clear();
                 self.classes_changed();
             }
-            Seen::Overlay(event) => self.planning.overlays(&self.world.overlays.observe(event)),
-            Seen::DaemonSet(event) => self.planning.daemon_sets(&self.world.daemon_sets.observe(event)),
-            Seen::Budget(event) => drop(self.world.budgets.observe(event)),
-            Seen::Namespace(event) => self.planning.namespaces(&self.world.namespaces.observe(event)),
-            Seen::Volume(event) => self.planning.volumes(&self.world.volumes.observe(event)),
-            Seen::VolumeClaim(event) => self.planning.volume_claims(&self.world.volume_claims.observe(event)),
-            Seen::StorageClass(event) => {
-                self.planning.storage_classes(&self.world.storage_classes.observe(event))
+            WatchEvent::Overlay(event) => self.planning.overlays(&self.cache.overlays.observe(event)),
+            WatchEvent::DaemonSet(event) => self.planning.daemon_sets(&self.cache.daemon_sets.observe(event)),
+            WatchEvent::Budget(event) => drop(self.cache.budgets.observe(event)),
+            WatchEvent::Namespace(event) => self.planning.namespaces(&self.cache.namespaces.observe(event)),
+            WatchEvent::Volume(event) => self.planning.volumes(&self.cache.volumes.observe(event)),
+            WatchEvent::VolumeClaim(event) => {
+                self.planning.volume_claims(&self.cache.volume_claims.observe(event))
             }
-            Seen::PriorityClass(event) => {
-                self.planning.priority_classes(&self.world.priority_classes.observe(event))
+            WatchEvent::StorageClass(event) => {
+                self.planning.storage_classes(&self.cache.storage_classes.observe(event))
             }
-            Seen::CsiNode(event) => self.planning.csi_nodes(&self.world.csi_nodes.observe(event)),
-            Seen::Attachment(event) => drop(self.world.attachments.observe(event)),
-            Seen::WatchFailed(failure) => self.watch_failed(failure),
-            Seen::WatchRecovered(watched) => self.watch_recovered(&watched),
+            WatchEvent::PriorityClass(event) => {
+                self.planning.priority_classes(&self.cache.priority_classes.observe(event))
+            }
+            WatchEvent::CsiNode(event) => self.planning.csi_nodes(&self.cache.csi_nodes.observe(event)),
+            WatchEvent::Attachment(event) => drop(self.cache.attachments.observe(event)),
+            WatchEvent::WatchFailed(failure) => self.watch_failed(failure),
+            WatchEvent::WatchRecovered(watched) => self.watch_recovered(&watched),
         }
     }
 
     pub(crate) fn classes_changed(&mut self) {
-        let pools: Vec<String> = self.world.pools.iter().map(|(name, _)| name.clone()).collect();
+        let pools: Vec<String> = self.cache.pools.iter().map(|(name, _)| name.clone()).collect();
         pools.iter().for_each(|pool| self.pool_changed(pool));
     }
 
-    pub(crate) fn soon(&mut self, key: Key) {
+    pub(crate) fn enqueue(&mut self, key: Key) {
         let now = self.clock.monotonic();
         self.queue.add(key, now);
     }
 
     fn pod_changed(&mut self, change: &Change<Pod>) {
-        self.world.index_pod(change);
+        self.cache.index_pod(change);
         self.planning.pod(change);
         let key = &change.key;
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
@@ -459,14 +461,14 @@ impl Engine {
     }
 
     fn pod_on_node_changed(&mut self, name: &str, listed: bool, old: Option<&Pod>, new: Option<&Pod>) {
-        let Some(node) = self.world.nodes.get(name).cloned() else { return };
-        for claim in self.world.claims_of(&node) {
+        let Some(node) = self.cache.nodes.get(name).cloned() else { return };
+        for claim in self.cache.claims_of(&node) {
             self.roster.touch(claim.name_any());
         }
         if node.metadata.deletion_timestamp.is_some() {
-            self.soon(Key::Node(name.to_owned()));
+            self.enqueue(Key::Node(name.to_owned()));
         }
-        let Some(claim) = self.world.claim_of(&node).map(|claim| claim.name_any()) else { return };
+        let Some(claim) = self.cache.claim_of(&node).map(|claim| claim.name_any()) else { return };
         let now = self.clock.monotonic();
         let became = |is: fn(&Pod) -> bool| new.is_some_and(is) && !old.is_some_and(is);
         let of_daemon = new.or(old).is_some_and(pods::is_daemon);
@@ -477,16 +479,16 @@ impl Engine {
         // A list tells what is, not what happened: it starts no timer anew.
         if moved && !of_daemon && !listed {
             self.pod_events.insert(claim.clone(), now);
-            self.soon(Key::Claim(claim));
+            self.enqueue(Key::Claim(claim));
         }
-        self.soon(Key::Disruption);
+        self.enqueue(Key::Disruption);
     }
 
     pub(crate) fn node_changed(&mut self, change: &Change<Node>) {
-        self.world.index_node(change);
+        self.cache.index_node(change);
         self.planning.node(change);
-        self.soon(Key::Node(change.key.clone()));
-        self.soon(Key::Disruption);
+        self.enqueue(Key::Node(change.key.clone()));
+        self.enqueue(Key::Disruption);
         let nodes = [change.old.as_deref(), change.new.as_deref()];
         // What a pool says of its machines follows from these fields only.
         let size = |node: &Node| {
@@ -497,29 +499,29 @@ impl Engine {
         let resized = change.old.as_deref().map(size) != change.new.as_deref().map(size);
         let mut claims = BTreeSet::new();
         for node in nodes.into_iter().flatten() {
-            claims.extend(self.world.claims_of(node).into_iter().map(|claim| claim.name_any()));
+            claims.extend(self.cache.claims_of(node).into_iter().map(|claim| claim.name_any()));
             if let (true, Some(pool)) = (resized, node.labels().get(NODEPOOL_LABEL)) {
                 self.queue.add(Key::Pool(pool.clone()), self.clock.monotonic());
             }
         }
         for claim in claims {
             self.roster.touch(claim.clone());
-            self.soon(Key::Claim(claim));
+            self.enqueue(Key::Claim(claim));
         }
         let going = |node: &Node| node.metadata.deletion_timestamp.is_some();
         if change.new.is_none()
             || change.new.as_deref().is_some_and(going) != change.old.as_deref().is_some_and(going)
         {
-            self.soon(Key::Provision);
+            self.enqueue(Key::Provision);
         }
     }
 
     pub(crate) fn claim_changed(&mut self, change: &Change<NodeClaim>) {
-        self.world.index_claim(change);
+        self.cache.index_claim(change);
         self.planning.claim(change);
         self.roster.touch(change.key.clone());
-        self.soon(Key::Claim(change.key.clone()));
-        self.soon(Key::Disruption);
+        self.enqueue(Key::Claim(change.key.clone()));
+        self.enqueue(Key::Disruption);
         let claims = [change.old.as_deref(), change.new.as_deref()];
         // What a pool says of its machines follows from these fields only.
         let size = |claim: &NodeClaim| {
@@ -538,10 +540,10 @@ impl Engine {
         let nodes: Vec<String> = claims
             .into_iter()
             .flatten()
-            .flat_map(|claim| self.world.nodes_of(claim))
+            .flat_map(|claim| self.cache.nodes_of(claim))
             .map(|node| node.name_any())
             .collect();
-        nodes.into_iter().for_each(|node| self.soon(Key::Node(node)));
+        nodes.into_iter().for_each(|node| self.enqueue(Key::Node(node)));
         let going = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
         let goes = change.new.as_deref().is_none_or(going) && !change.old.as_deref().is_some_and(going);
         if goes {
@@ -551,7 +553,7 @@ impl Engine {
             for uid in planned.map(str::to_owned).collect::<BTreeSet<_>>() {
                 self.batch.decided.remove(&uid);
             }
-            self.soon(Key::Provision);
+            self.enqueue(Key::Provision);
         }
         if change.new.is_none() {
             for map in [&mut self.pod_events, &mut self.empty_since] {
@@ -572,18 +574,18 @@ impl Engine {
     }
 
     pub(crate) fn pool_changed(&mut self, pool: &str) {
-        self.soon(Key::Pool(pool.to_owned()));
-        self.soon(Key::Disruption);
-        self.soon(Key::Provision);
+        self.enqueue(Key::Pool(pool.to_owned()));
+        self.enqueue(Key::Disruption);
+        self.enqueue(Key::Provision);
         let of_pool =
             |claim: &&Arc<NodeClaim>| claim.labels().get(NODEPOOL_LABEL).is_some_and(|of| of == pool);
         let claims: Vec<String> =
-            self.world.claims.values().filter(of_pool).map(|claim| claim.name_any()).collect();
-        claims.into_iter().for_each(|claim| self.soon(Key::Claim(claim)));
+            self.cache.claims.values().filter(of_pool).map(|claim| claim.name_any()).collect();
+        claims.into_iter().for_each(|claim| self.enqueue(Key::Claim(claim)));
     }
 
     fn publish(&mut self, now: Timestamp) {
-        self.roster.refresh(&self.world, &self.registry);
+        self.roster.refresh(&self.cache, &self.registry);
         let Totals { nodes, starting, leaving, dollars_per_hour } = self.roster.totals();
         let journal = self.journal.ring();
         let refusals = self.refused.iter().take(REFUSALS);

@@ -116,7 +116,7 @@ impl Executor {
     async fn run(&self, epoch: Epoch, command: &Command) -> Result<Done, Failure> {
         let span = tracing::debug_span!("command", kind = command.kind(), object = %command.object());
         async {
-            let (answer, outcome) = self.settled(epoch, command).await;
+            let (answer, outcome) = self.carry_out(epoch, command).await;
             match &answer {
                 Ok(_) => tracing::debug!(outcome, "command carried out"),
                 Err(failure) => tracing::debug!(outcome, %failure, "command not carried out"),
@@ -129,7 +129,7 @@ impl Executor {
     }
 
     /// The answer to a command, and its outcome as metrics name it.
-    async fn settled(&self, epoch: Epoch, command: &Command) -> (Result<Done, Failure>, &'static str) {
+    async fn carry_out(&self, epoch: Epoch, command: &Command) -> (Result<Done, Failure>, &'static str) {
         let sent = self.send(epoch, command).await;
         let answer = match sent {
             Ok(done) => return (Ok(done), "done"),

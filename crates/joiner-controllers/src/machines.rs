@@ -17,10 +17,10 @@ use tokio::sync::mpsc;
 use crate::command::Failure;
 use crate::engine::Engine;
 use crate::executor::{Epoch, Executor};
-use crate::lifecycle::{self, condition, is_true, signed};
 use crate::provision;
 use crate::queue::Key;
 use crate::reports::Report;
+use crate::steps::lifecycle::{self, condition, is_true, signed};
 use crate::tasks::panic_message;
 
 /// What one provider is asked for in one turn.
@@ -35,19 +35,19 @@ impl Engine {
     /// Hands machines that were launched and have not joined to their providers.
     pub(crate) fn adopt_unregistered(&mut self) {
         let mut machines: BTreeMap<String, Vec<Unregistered>> = BTreeMap::new();
-        for claim in self.world.claims.values() {
+        for claim in self.cache.claims.values() {
             let Some(launched) = condition(claim, conditions::LAUNCHED).filter(|of| of.status == "True")
             else {
                 continue;
             };
-            let joined = is_true(claim, conditions::REGISTERED) || !self.world.nodes_of(claim).is_empty();
+            let joined = is_true(claim, conditions::REGISTERED) || !self.cache.nodes_of(claim).is_empty();
             let Some(provider) = self.registry.provider_of(&claim.spec.node_class_ref) else { continue };
             if joined || claim.metadata.deletion_timestamp.is_some() {
                 continue;
             }
             machines.entry(provider.name().to_owned()).or_default().push(Unregistered {
                 claim: claim.clone(),
-                class: provision::stored_class(&self.world, &claim.spec.node_class_ref),
+                class: provision::stored_class(&self.cache, &claim.spec.node_class_ref),
                 launched_at: launched.last_transition_time.0,
             });
         }
@@ -107,7 +107,7 @@ impl Engine {
             });
             match self.offerings_to_try(&claim, &types, &unavailable) {
                 Ok(offerings) => batch.requests.push(LaunchRequest {
-                    class: provision::stored_class(&self.world, class),
+                    class: provision::stored_class(&self.cache, class),
                     offerings,
                     unavailable_subnets: unavailable.subnets().clone(),
                     deadline: lifecycle::created(&claim, now)

@@ -15,11 +15,11 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use kube::ResourceExt;
 
-use crate::nodepools;
+use crate::cache::{Change, ClusterCache, key_of};
 use crate::offerings::{unavailable, with_stock};
 use crate::pods;
 use crate::provision::{self, Context};
-use crate::world::{Change, World, key_of};
+use crate::steps::nodepools;
 
 /// What planning knows.
 #[derive(Debug)]
@@ -161,15 +161,20 @@ impl Planning {
     }
 
     /// The cluster as it is, with these pods waiting and those expected where they were told to go.
-    pub fn snapshot(&mut self, world: &World, waiting: &[Arc<Pod>], context: &Context) -> Arc<Snapshot> {
-        self.renew_types(world, context);
-        self.renew_pools(world, context);
-        self.renew_intents(world, waiting, context);
+    pub fn snapshot(
+        &mut self,
+        cache: &ClusterCache,
+        waiting: &[Arc<Pod>],
+        context: &Context,
+    ) -> Arc<Snapshot> {
+        self.renew_types(cache, context);
+        self.renew_pools(cache, context);
+        self.renew_intents(cache, waiting, context);
         self.cluster.snapshot()
     }
 
-    fn renew_types(&mut self, world: &World, context: &Context) {
-        let pools = provision::pools(world, context.registry);
+    fn renew_types(&mut self, cache: &ClusterCache, context: &Context) {
+        let pools = provision::pools(cache, context.registry);
         let classes: BTreeSet<&NodeClassReference> =
             pools.map(|pool| &pool.spec.template.spec.node_class_ref).collect();
         let name_of =
@@ -191,15 +196,15 @@ impl Planning {
         }
     }
 
-    fn renew_pools(&mut self, world: &World, context: &Context) {
-        let pools: Vec<_> = provision::pools(world, context.registry).collect();
+    fn renew_pools(&mut self, cache: &ClusterCache, context: &Context) {
+        let pools: Vec<_> = provision::pools(cache, context.registry).collect();
         let classes: BTreeSet<&NodeClassReference> =
             pools.iter().map(|pool| &pool.spec.template.spec.node_class_ref).collect();
         let well_known: BTreeSet<String> =
             classes.into_iter().flat_map(|class| context.registry.types(class).well_known.clone()).collect();
         let mut there = BTreeSet::new();
         for pool in pools {
-            let class = provision::class_of(world, pool);
+            let class = provision::class_of(cache, pool);
             let facts = nodepools::Facts {
                 pool,
                 class: class.as_deref(),
@@ -222,10 +227,10 @@ impl Planning {
         self.pools = there;
     }
 
-    fn renew_intents(&mut self, world: &World, waiting: &[Arc<Pod>], context: &Context) {
+    fn renew_intents(&mut self, cache: &ClusterCache, waiting: &[Arc<Pod>], context: &Context) {
         let mut wanted: BTreeMap<String, PodIntent> = BTreeMap::new();
         for key in context.provisionable {
-            let uid = world.pods.get(key).and_then(|pod| pod.uid());
+            let uid = cache.pods.get(key).and_then(|pod| pod.uid());
             if let Some(place) = uid.and_then(|uid| context.expected.get(&uid)) {
                 wanted.insert(key.clone(), PodIntent::Expected(place));
             }

@@ -1,4 +1,4 @@
-//! Pods without a place: which of them count, and what is to be done for them. Pure: the world and a moment in, a proposal out.
+//! Pods without a place: which of them count, and what is to be done for them. Pure: the cache and a moment in, a proposal out.
 //!
 //! A pod is planned for once. The machine bought for it carries its uid, and a pod told to use a standing node is remembered for a
 //! while; until then it counts as if it were there, so a second batch neither buys for it again nor takes its room.
@@ -19,15 +19,15 @@ use joiner_record::{Alternative, Machine, Reason};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
+use crate::cache::{ClusterCache, key_of};
 use crate::claims;
 use crate::clock::Present;
-use crate::lifecycle::{condition, is_true, signed};
 use crate::observed_times::ObservedTimes;
 use crate::offerings::{of_plan, planned_prices};
 use crate::pods;
 use crate::settings::Settings;
+use crate::steps::lifecycle::{condition, is_true, signed};
 use crate::watch_health::WatchHealth;
-use crate::world::{World, key_of};
 
 /// Places that pods were told to use, by the pod's uid.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Nominations {
     /// Where each pod in need that was planned for is expected, by uid.
     pub fn expected(
         &self,
-        world: &World,
+        cache: &ClusterCache,
         in_need: &BTreeSet<String>,
         times: &ObservedTimes,
         present: Present,
@@ -58,15 +58,15 @@ impl Nominations {
         let mut expected = BTreeMap::new();
         for uid in in_need {
             let nominated =
-                self.0.get(uid).and_then(|(place, until)| standing(world, place, present.monotonic < *until));
+                self.0.get(uid).and_then(|(place, until)| standing(cache, place, present.monotonic < *until));
             // Of several claims the last counts.
-            let mut claims = world.planned_for(uid).rev();
+            let mut claims = cache.planned_for(uid).rev();
             let planned = claims.find_map(|claim| {
                 let times = times.of(claim.metadata.uid.as_deref(), present);
                 let up = condition(claim, conditions::INITIALIZED);
                 let waited = up.map(|of| present.wall.duration_since(times.past(of.last_transition_time.0)));
                 let recent = waited.is_none_or(|waited| waited < signed(settings.nomination()));
-                standing(world, &claim.name_any(), recent)
+                standing(cache, &claim.name_any(), recent)
             });
             if let Some(place) = planned.or(nominated) {
                 expected.insert(uid.clone(), place);
@@ -77,20 +77,20 @@ impl Nominations {
 }
 
 /// The name under which a place is known to the planner, if pods may still be expected there.
-fn standing(world: &World, place: &str, recent: bool) -> Option<String> {
-    let node = world.nodes.get(place);
-    let claim = world.claims.get(place).or_else(|| world.claim_of(node?));
+fn standing(cache: &ClusterCache, place: &str, recent: bool) -> Option<String> {
+    let node = cache.nodes.get(place);
+    let claim = cache.claims.get(place).or_else(|| cache.claim_of(node?));
     let going = claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
         || node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
     let starting = claim.is_some_and(|claim| !is_true(claim, conditions::INITIALIZED));
     if going || (node.is_none() && claim.is_none()) || !(starting || recent) {
         return None;
     }
-    let joined = claim.and_then(|claim| world.nodes_of(claim).first().map(|node| node.name_any()));
+    let joined = claim.and_then(|claim| cache.nodes_of(claim).first().map(|node| node.name_any()));
     Some(joined.unwrap_or_else(|| place.to_owned()))
 }
 
-/// What a decision is made from, besides the world.
+/// What a decision is made from, besides the cache.
 pub struct Context<'a> {
     /// All providers.
     pub registry: &'a Registry,
@@ -132,7 +132,7 @@ pub struct Proposal {
     pub on_nodes: Vec<(String, Vec<String>)>,
     /// Pods without a place, and why.
     pub refused: Vec<(String, Arc<[Reason]>)>,
-    /// Pods that were looked at.
+    /// Pods that were decided on.
     pub pods: usize,
     /// Price of the new machines.
     pub price: f64,
@@ -141,33 +141,33 @@ pub struct Proposal {
 }
 
 /// Pods that wait for a decision, keys in order: those the scheduler refused, and those of nodes that go.
-pub fn waiting(world: &World, context: &Context) -> Vec<Arc<Pod>> {
+pub fn waiting(cache: &ClusterCache, context: &Context) -> Vec<Arc<Pod>> {
     let unexpected = |pod: &Pod| !pod.uid().is_some_and(|uid| context.expected.contains_key(&uid));
     let mut found: Vec<Arc<Pod>> = context
         .provisionable
         .iter()
-        .filter_map(|key| world.pods.get(key))
+        .filter_map(|key| cache.pods.get(key))
         .filter(|pod| unexpected(pod))
         .cloned()
         .collect();
-    let leaving = moving(world).filter(|pod| {
-        unexpected(pod) && !pods::is_protected(pod, context.now) && !is_held(world, pod, context.now)
+    let leaving = moving(cache).filter(|pod| {
+        unexpected(pod) && !pods::is_protected(pod, context.now) && !is_held(cache, pod, context.now)
     });
     found.extend(leaving.cloned());
     found
 }
 
 /// Pods that will need another place because their node goes.
-pub fn moving(world: &World) -> impl Iterator<Item = &Arc<Pod>> {
-    world.going().flat_map(|node| world.pods_on(node)).filter(|pod| pods::is_reschedulable(pod))
+pub fn moving(cache: &ClusterCache) -> impl Iterator<Item = &Arc<Pod>> {
+    cache.going().flat_map(|node| cache.pods_on(node)).filter(|pod| pods::is_reschedulable(pod))
 }
 
 /// Whether budgets keep a pod where it is for good.
-fn is_held(world: &World, pod: &Pod, now: Timestamp) -> bool {
+fn is_held(cache: &ClusterCache, pod: &Pod, now: Timestamp) -> bool {
     if !pods::is_evictable(pod, now) {
         return false;
     }
-    let mut budgets = world.budgets.values().filter(|budget| {
+    let mut budgets = cache.budgets.values().filter(|budget| {
         budget.namespace() == pod.namespace()
             && budget
                 .spec
@@ -191,8 +191,8 @@ fn is_held(world: &World, pod: &Pod, now: Timestamp) -> bool {
 }
 
 /// Pools that machines may be launched for: of a class that somebody serves, not going, not of a fixed size.
-pub fn pools<'w>(world: &'w World, registry: &'w Registry) -> impl Iterator<Item = &'w Arc<NodePool>> {
-    world.pools.values().filter(move |pool| {
+pub fn pools<'w>(cache: &'w ClusterCache, registry: &'w Registry) -> impl Iterator<Item = &'w Arc<NodePool>> {
+    cache.pools.values().filter(move |pool| {
         pool.metadata.deletion_timestamp.is_none()
             && pool.spec.replicas.is_none()
             && registry.serves(&pool.spec.template.spec.node_class_ref)
@@ -200,8 +200,8 @@ pub fn pools<'w>(world: &'w World, registry: &'w Registry) -> impl Iterator<Item
 }
 
 /// Why pools of node classes that nobody serves help nobody.
-fn pools_of_others(world: &World, registry: &Registry) -> Vec<Reason> {
-    let pools = world.pools.values().map(|pool| (pool, &pool.spec.template.spec.node_class_ref));
+fn pools_of_others(cache: &ClusterCache, registry: &Registry) -> Vec<Reason> {
+    let pools = cache.pools.values().map(|pool| (pool, &pool.spec.template.spec.node_class_ref));
     let of_others = pools.filter(|(_, class)| !registry.serves(class));
     of_others
         .map(|(pool, class)| {
@@ -212,19 +212,19 @@ fn pools_of_others(world: &World, registry: &Registry) -> Vec<Reason> {
 }
 
 /// The node class of a pool as stored.
-pub fn class_of(world: &World, pool: &NodePool) -> Option<Arc<serde_json::Value>> {
-    stored_class(world, &pool.spec.template.spec.node_class_ref)
+pub fn class_of(cache: &ClusterCache, pool: &NodePool) -> Option<Arc<serde_json::Value>> {
+    stored_class(cache, &pool.spec.template.spec.node_class_ref)
 }
 
 /// A node class as stored.
-pub fn stored_class(world: &World, class: &NodeClassReference) -> Option<Arc<serde_json::Value>> {
-    let stored = world.classes.get(&GroupKind::from(class))?.get(&class.name)?;
+pub fn stored_class(cache: &ClusterCache, class: &NodeClassReference) -> Option<Arc<serde_json::Value>> {
+    let stored = cache.classes.get(&GroupKind::from(class))?.get(&class.name)?;
     serde_json::to_value(&**stored).ok().map(Arc::new)
 }
 
 /// The plan in terms of objects.
 pub fn raise(
-    world: &World,
+    cache: &ClusterCache,
     snapshot: &Snapshot,
     plan: &Plan,
     waiting: &[Arc<Pod>],
@@ -238,7 +238,7 @@ pub fn raise(
     let mut prices: BTreeMap<usize, BTreeMap<OfferingKey, f64>> = BTreeMap::new();
     for machine in &plan.machines {
         let pool = &snapshot.pools[machine.pool.at()];
-        let Some(object) = world.pools.get(&pool.name) else { continue };
+        let Some(object) = cache.pools.get(&pool.name) else { continue };
         let mut pods: Vec<String> = machine.pods.iter().map(name).collect();
         pods.sort_unstable();
         let pod_uids: Vec<String> = pods.iter().filter_map(|pod| uids.get(pod).cloned()).collect();
@@ -258,7 +258,7 @@ pub fn raise(
     Proposal {
         price: claims.iter().map(|planned| planned.price).sum(),
         on_nodes: on_nodes.collect(),
-        refused: refusals(world, snapshot, plan, context),
+        refused: refusals(cache, snapshot, plan, context),
         alternatives: alternatives(plan),
         pods: waiting.len(),
         claims,
@@ -293,12 +293,12 @@ fn described(snapshot: &Snapshot, machine: &PlannedMachine, claim: &NodeClaim, p
 
 /// Pods without a place; those of one class share their reasons.
 fn refusals(
-    world: &World,
+    cache: &ClusterCache,
     snapshot: &Snapshot,
     plan: &Plan,
     context: &Context,
 ) -> Vec<(String, Arc<[Reason]>)> {
-    let of_others = pools_of_others(world, context.registry);
+    let of_others = pools_of_others(cache, context.registry);
     let mut shared: BTreeMap<*const joiner_core::explain::Reason, Arc<[Reason]>> = BTreeMap::new();
     let refused = plan.refused.iter().map(|refused| {
         let reasons = shared.entry(refused.reasons.as_ptr()).or_insert_with(|| {

@@ -1,11 +1,11 @@
-//! What is to be looked at, and when: each key once, at its earliest due time, in the order of time and then of asking.
+//! What is to be reconciled, and when: each key once, at its earliest due time, in the order of time and then of asking.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use joiner_provider::Monotonic;
 
-/// Something to look at.
+/// Something to reconcile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// A claim, by name.
@@ -53,7 +53,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Asks for a key to be looked at; what was to happen earlier stays.
+    /// Asks for a key to be reconciled; what was to happen earlier stays.
     pub fn add(&mut self, key: Key, due: Monotonic) {
         if let Some(have) = self.due.get(&key) {
             if have.0 <= due {

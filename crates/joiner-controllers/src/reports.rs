@@ -1,4 +1,4 @@
-//! What came of what was done: answers enter the world, failures set pauses, machines launched are written down.
+//! What came of what was done: answers enter the cache, failures set pauses, machines launched are written down.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use kube::ResourceExt;
 use crate::command::{Command, Done, Failure, Step};
 use crate::deciding::Question;
 use crate::decision::{Decided, described, subject_of};
-use crate::emptiness;
 use crate::engine::Engine;
-use crate::lifecycle::{self, is_true, signed};
 use crate::queue::Key;
 use crate::record::Note;
+use crate::steps::emptiness;
+use crate::steps::lifecycle::{self, is_true, signed};
 
-/// After somebody else's change the key is looked at again almost at once.
+/// After somebody else's change the key is reconciled again almost at once.
 const AFTER_CONFLICT: Duration = Duration::from_millis(100);
 /// A list that lacks more machines than this at once, and more than a fifth, is not believed.
 const MOST_LOST: usize = 3;
@@ -58,14 +58,14 @@ impl Engine {
             Report::Ran { key, each, ordered } => {
                 let again = self.busy.remove(&key) == Some(true);
                 let results = each.iter().chain(&ordered).map(|(_, result)| result);
-                self.journal.settle(&key, results, now);
+                self.journal.record_outcomes(&key, results, now);
                 let mut worst: Option<((Verb, Subject), Failure)> = None;
                 for (command, result) in each.into_iter().chain(ordered) {
                     if let Some(failure) = self.took(&key, &command, result, now) {
                         worst.get_or_insert((described(&command), failure));
                     }
                 }
-                self.settle(&key, worst, again, now);
+                self.requeue_after_step(&key, worst, again, now);
             }
             Report::Launched(claim, outcome) => {
                 self.busy.remove(&Key::Claim(claim.name_any()));
@@ -100,7 +100,7 @@ impl Engine {
                 let lost = Err(Failure::Unknown(format!("it panicked: {message}")));
                 for key in keys {
                     self.busy.remove(&key);
-                    self.journal.settle(&key, std::iter::repeat(&lost), now);
+                    self.journal.record_outcomes(&key, std::iter::repeat(&lost), now);
                     self.panicked(&key, &message);
                 }
             }
@@ -117,16 +117,16 @@ impl Engine {
     ) -> Option<Failure> {
         match result {
             Ok(Done::Claim(claim)) => {
-                if let Some(change) = self.world.claims.written(*claim) {
+                if let Some(change) = self.cache.claims.written(*claim) {
                     self.claim_changed(&change);
                 }
             }
             Ok(Done::Node(node)) => {
-                if let Some(change) = self.world.nodes.written(*node) {
+                if let Some(change) = self.cache.nodes.written(*node) {
                     self.node_changed(&change);
                 }
             }
-            Ok(Done::Pool(pool)) => drop(self.world.pools.written(*pool)),
+            Ok(Done::Pool(pool)) => drop(self.cache.pools.written(*pool)),
             Ok(Done::Machine(Terminated::Gone)) => {
                 match command {
                     Command::Terminate { provider_id, .. } => {
@@ -136,7 +136,7 @@ impl Engine {
                     Command::CancelLaunch { handle, .. } => drop(self.gone.insert(handle.0.clone())),
                     _ => {}
                 }
-                self.soon(key.clone());
+                self.enqueue(key.clone());
             }
             Ok(Done::Machine(Terminated::Terminating)) => {}
             Ok(Done::Nothing) => self.pod_left(command, now),
@@ -150,7 +150,7 @@ impl Engine {
             // Until the watch shows it going, nobody asks again.
             let present = self.present();
             self.evictions.refused(uid, present.monotonic);
-            if let Some(pod) = self.world.pods.get(&format!("{namespace}/{name}")) {
+            if let Some(pod) = self.cache.pods.get(&format!("{namespace}/{name}")) {
                 let verdict = Verdict::Evicted { reason: self.why_evicted(pod) };
                 let notes = Note::of(&**pod, &verdict, None).into_iter().collect();
                 self.carry_out(Key::Event(uid.clone()), Step { notes, ..Step::default() }, now);
@@ -159,8 +159,8 @@ impl Engine {
     }
 
     fn why_evicted(&self, pod: &Pod) -> String {
-        let node = crate::pods::node_name(pod).and_then(|node| self.world.nodes.get(node));
-        let claim = node.and_then(|node| self.world.claim_of(node));
+        let node = crate::pods::node_name(pod).and_then(|node| self.cache.nodes.get(node));
+        let claim = node.and_then(|node| self.cache.claim_of(node));
         let reason = claim.and_then(|claim| lifecycle::condition(claim, conditions::DISRUPTION_REASON));
         reason.map_or("Forceful Termination", |condition| condition.reason.as_str()).to_owned()
     }
@@ -191,8 +191,14 @@ impl Engine {
         }
     }
 
-    /// Sets the next look at a key whose step is done.
-    fn settle(&mut self, key: &Key, worst: Option<((Verb, Subject), Failure)>, again: bool, now: Timestamp) {
+    /// When a key whose step is done comes next.
+    fn requeue_after_step(
+        &mut self,
+        key: &Key,
+        worst: Option<((Verb, Subject), Failure)>,
+        again: bool,
+        now: Timestamp,
+    ) {
         if worst.is_some() {
             self.stay_after_all(key);
         }
@@ -200,14 +206,14 @@ impl Engine {
             None => {
                 self.pauses.remove(key);
                 if again {
-                    self.soon(key.clone());
+                    self.enqueue(key.clone());
                 }
             }
             Some((_, Failure::Conflict)) => {
                 self.metrics.retry("conflict");
-                self.look_in(key, AFTER_CONFLICT);
+                self.requeue_after(key, AFTER_CONFLICT);
             }
-            Some((_, Failure::NotEmpty)) => self.soon(Key::Disruption),
+            Some((_, Failure::NotEmpty)) => self.enqueue(Key::Disruption),
             Some(((verb, object), failure)) => {
                 self.put_back(key, verb, object, &failure, now);
                 if *key == Key::Provision {
@@ -220,10 +226,10 @@ impl Engine {
     pub(crate) fn launched(&mut self, asked: &NodeClaim, outcome: Result<Launch, Failure>, now: Timestamp) {
         let name = asked.name_any();
         let key = Key::Claim(name.clone());
-        let current = self.world.claims.get(&name).filter(|claim| claim.uid() == asked.uid()).cloned();
+        let current = self.cache.claims.get(&name).filter(|claim| claim.uid() == asked.uid()).cloned();
         let Some(claim) = current else {
             // The claim went while its machine was being made; comparing finds the machine.
-            self.soon(Key::Collect);
+            self.enqueue(Key::Collect);
             return;
         };
         let class = &claim.spec.node_class_ref;
@@ -231,7 +237,7 @@ impl Engine {
         match outcome {
             Ok(Launch::Pending(handle)) => {
                 self.pauses.remove(&key);
-                self.look_in(&key, self.settings.instance_interval);
+                self.requeue_after(&key, self.settings.instance_interval);
                 let commands = lifecycle::launch_pending(&claim, &handle);
                 self.carry_out(key, Step { commands, ..Step::default() }, now);
             }
@@ -297,7 +303,7 @@ impl Engine {
             }
         }
         let mut claims: BTreeMap<&str, &Arc<NodeClaim>> = BTreeMap::new();
-        for claim in self.world.claims.values() {
+        for claim in self.cache.claims.values() {
             if let Some(id) = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()) {
                 claims.insert(id, claim);
             }
@@ -305,7 +311,7 @@ impl Engine {
         let mut steps: Vec<(Key, Step)> = Vec::new();
         for instance in instances {
             let known = claims.contains_key(instance.provider_id.as_str())
-                || instance.claim.as_deref().is_some_and(|name| self.world.claims.get(name).is_some());
+                || instance.claim.as_deref().is_some_and(|name| self.cache.claims.get(name).is_some());
             let id = &instance.provider_id;
             if known || instance.terminating {
                 self.times.forget(id);
@@ -339,7 +345,7 @@ impl Engine {
         let (mut total, mut lost) = (0usize, Vec::new());
         for (id, claim) in standing {
             total += 1;
-            if !ids.contains(id) && !self.world.nodes_of(claim).iter().any(|node| emptiness::is_ready(node)) {
+            if !ids.contains(id) && !self.cache.nodes_of(claim).iter().any(|node| emptiness::is_ready(node)) {
                 lost.push(*claim);
             }
         }

@@ -1,4 +1,4 @@
-//! What the screen and the removal of empty nodes ask of every machine, kept machine by machine: a change costs the look at one, not at all.
+//! What the screen and the removal of empty nodes ask of every machine, kept machine by machine: a change costs the work for one, not for all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use joiner_provider::Registry;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use crate::emptiness;
-use crate::lifecycle::is_true;
+use crate::cache::ClusterCache;
 use crate::pods;
-use crate::world::World;
+use crate::steps::emptiness;
+use crate::steps::lifecycle::is_true;
 
 /// All machines.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     rows: BTreeMap<String, Row>,
-    /// Claims that are to be looked at again.
+    /// Claims whose rows are out of date.
     stale: BTreeSet<String>,
     /// Claims whose nodes may be empty.
     idle: BTreeSet<String>,
@@ -76,8 +76,8 @@ impl Roster {
         self.stale.insert(claim);
     }
 
-    /// Looks at all machines that have changed.
-    pub(crate) fn refresh(&mut self, world: &World, registry: &Registry) {
+    /// Brings the rows of all machines that have changed up to date.
+    pub(crate) fn refresh(&mut self, cache: &ClusterCache, registry: &Registry) {
         let classes = self.generations.iter_mut();
         let dearer: Vec<bool> = classes
             .map(|(class, known)| std::mem::replace(known, registry.types(class).generation) != *known)
@@ -90,8 +90,8 @@ impl Roster {
         }
         for name in std::mem::take(&mut self.stale) {
             self.forget(&name);
-            if let Some(claim) = world.claims.get(&name) {
-                self.enter(name, claim, world, registry);
+            if let Some(claim) = cache.claims.get(&name) {
+                self.enter(name, claim, cache, registry);
             }
         }
     }
@@ -110,7 +110,7 @@ impl Roster {
         }
     }
 
-    fn enter(&mut self, name: String, claim: &NodeClaim, world: &World, registry: &Registry) {
+    fn enter(&mut self, name: String, claim: &NodeClaim, cache: &ClusterCache, registry: &Registry) {
         let class = &claim.spec.node_class_ref;
         let ours = registry.serves(class);
         if ours && !self.generations.contains_key(class) {
@@ -129,7 +129,7 @@ impl Roster {
             standing: false,
             used: false,
         };
-        if let ([node], Some(pool)) = (&world.nodes_of(claim)[..], claim.labels().get(NODEPOOL_LABEL)) {
+        if let ([node], Some(pool)) = (&cache.nodes_of(claim)[..], claim.labels().get(NODEPOOL_LABEL)) {
             row.pool = Some(pool.clone());
             row.standing =
                 emptiness::is_initialised(node) && !is_true(claim, conditions::INSTANCE_TERMINATING);
@@ -138,7 +138,7 @@ impl Roster {
             let count = self.pools.entry(pool.clone()).or_default();
             count.standing += u64::from(row.standing);
             count.used += u64::from(row.used);
-            if may_be_empty(claim, node, world) {
+            if may_be_empty(claim, node, cache) {
                 self.idle.insert(name.clone());
             }
             if is_marked(node) {
@@ -173,7 +173,7 @@ impl Roster {
     }
 
     /// Claims about whose nodes something may be to be done: empty ones, and those marked for going.
-    pub(crate) fn worth_a_look(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn to_examine(&self) -> impl Iterator<Item = &String> {
         self.idle.iter().chain(&self.marked)
     }
 }
@@ -183,9 +183,9 @@ fn billionths(dollars: f64) -> i64 {
     (dollars * 1e9).round() as i64
 }
 
-fn may_be_empty(claim: &NodeClaim, node: &Node, world: &World) -> bool {
+fn may_be_empty(claim: &NodeClaim, node: &Node, cache: &ClusterCache) -> bool {
     is_true(claim, conditions::CONSOLIDATABLE)
-        && !world.pods_on(&node.name_any()).any(|pod| pods::is_reschedulable(pod))
+        && !cache.pods_on(&node.name_any()).any(|pod| pods::is_reschedulable(pod))
 }
 
 fn is_marked(node: &Node) -> bool {

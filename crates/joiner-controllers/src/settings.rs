@@ -50,7 +50,7 @@ pub struct Settings {
     pub batch_idle: Duration,
     /// A batch closes after so long whatever comes.
     pub batch_max: Duration,
-    /// Preferred terms hold until they are relaxed; otherwise they are not looked at.
+    /// Preferred terms hold until they are relaxed; otherwise they do not count.
     pub respect_preferences: bool,
     /// How pods are packed.
     pub packing: decide::Options,
@@ -60,20 +60,20 @@ pub struct Settings {
     pub launch_timeout: Duration,
     /// A claim whose node has not registered after so long is given up.
     pub registration_timeout: Duration,
-    /// A node found empty is looked at again after so long before it goes.
+    /// A node found empty must still be so after so long before it goes.
     pub validation_wait: Duration,
     /// A drain takes at least so long, for pods bound just before the taint.
     pub least_drain: Duration,
     /// A pod that is past the end of its deletion by so much no longer holds a drain up.
     pub stuck_after: Duration,
-    /// How often a drain or a detachment is looked at.
+    /// How often a drain or a detachment is reconciled.
     pub drain_interval: Duration,
     /// How often the provider is asked whether an instance is gone.
     pub instance_interval: Duration,
     /// How often pods without a place are planned for again.
     pub retry_interval: Duration,
-    /// Pools, and nodes that may go, are looked at no more often than this, however much changes.
-    pub look_interval: Duration,
+    /// Pools, and nodes that may go, are reconciled no more often than this, however much changes.
+    pub reconcile_interval: Duration,
     /// How often instances and claims are compared.
     pub collect_interval: Duration,
     /// An instance younger than this may still get its claim.
@@ -118,7 +118,7 @@ impl Default for Settings {
             drain_interval: seconds(1),
             instance_interval: seconds(5),
             retry_interval: seconds(10),
-            look_interval: seconds(1),
+            reconcile_interval: seconds(1),
             collect_interval: seconds(120),
             collect_age: seconds(30),
             offering_pause: seconds(180),

@@ -46,7 +46,7 @@ pub struct LastPlan {
     pub time: Timestamp,
     /// Machines bought.
     pub machines: usize,
-    /// Pods looked at.
+    /// Pods decided on.
     pub pods: usize,
     /// Dollars per hour.
     pub price: f64,

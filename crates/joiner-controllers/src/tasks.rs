@@ -13,11 +13,11 @@ use crate::queue::Key;
 use crate::reports::Report;
 
 impl Engine {
-    /// Looks at a key. If that ends in a panic, the others go on without it.
-    pub(crate) fn look_safely(&mut self, key: &Key, now: Timestamp) {
-        let span = tracing::debug_span!("look", %key);
-        let looked = span.in_scope(|| std::panic::catch_unwind(AssertUnwindSafe(|| self.look(key, now))));
-        match looked {
+    /// Reconciles a key. If that ends in a panic, the others go on without it.
+    pub(crate) fn reconcile_safely(&mut self, key: &Key, now: Timestamp) {
+        let span = tracing::debug_span!("reconcile", %key);
+        let done = span.in_scope(|| std::panic::catch_unwind(AssertUnwindSafe(|| self.reconcile(key, now))));
+        match done {
             Ok(()) if self.held.remove(key).is_some() => drop(self.pauses.remove(key)),
             Ok(()) => {}
             Err(panic) => self.panicked(key, &panic_message(&*panic)),

@@ -2,6 +2,7 @@
 
 use joiner_record::{Disabled, Verdict};
 
+use crate::cache::Watched;
 use crate::command::{Command, Step};
 use crate::decision::Decided;
 use crate::engine::Engine;
@@ -9,7 +10,6 @@ use crate::queue::Key;
 use crate::record::Note;
 use crate::record_map;
 use crate::watch_health::{WatchFailure, Why, disabled};
-use crate::world::Watched;
 
 impl Engine {
     pub(crate) fn watch_failed(&mut self, failure: WatchFailure) {
@@ -18,7 +18,7 @@ impl Engine {
         let told = self.watches.failed(failure, present).cloned();
         // What is needed is waited for, whatever else does without.
         if (denied || told.is_some()) && disabled(&watched) != Disabled::Decisions {
-            self.world.set_absent(&watched);
+            self.cache.set_absent(&watched);
         }
         if let Some(trouble) = told {
             self.tell_of_watch(Verdict::WatchTrouble(trouble));
@@ -35,8 +35,8 @@ impl Engine {
         // Whatever was refused may have been refused for want of it.
         self.batch.decided.clear();
         self.classes_changed();
-        self.soon(Key::Disruption);
-        self.soon(Key::Provision);
+        self.enqueue(Key::Disruption);
+        self.enqueue(Key::Provision);
     }
 
     fn tell_of_watch(&mut self, verdict: Verdict) {

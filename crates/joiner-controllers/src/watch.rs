@@ -23,9 +23,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::cache::{Kind, WatchEvent, Watched};
 use crate::pods;
 use crate::watch_health::{WatchFailure, Why};
-use crate::world::{Kind, Seen, Watched};
 
 /// Events that may wait.
 const ROOM: usize = 4096;
@@ -33,14 +33,14 @@ const ROOM: usize = 4096;
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
 /// Starts all watches; they end with the set.
-pub fn start(client: &Client, registry: &Registry, tasks: &mut JoinSet<()>) -> mpsc::Receiver<Seen> {
+pub fn start(client: &Client, registry: &Registry, tasks: &mut JoinSet<()>) -> mpsc::Receiver<WatchEvent> {
     let (sender, receiver) = mpsc::channel(ROOM);
     macro_rules! follow {
         ($($variant:ident),*) => {
-            $(tasks.spawn(follow_typed(client, &sender, Seen::$variant, Kind::$variant, drop_record));)*
+            $(tasks.spawn(follow_typed(client, &sender, WatchEvent::$variant, Kind::$variant, drop_record));)*
         };
     }
-    tasks.spawn(follow_typed(client, &sender, Seen::Pod, Kind::Pod, pods::drop_unasked));
+    tasks.spawn(follow_typed(client, &sender, WatchEvent::Pod, Kind::Pod, pods::drop_unasked));
     follow!(
         Node,
         Claim,
@@ -69,8 +69,8 @@ fn drop_record<K: kube::Resource>(object: &mut K) {
 
 fn follow_typed<K>(
     client: &Client,
-    sender: &mpsc::Sender<Seen>,
-    wrap: fn(Event<K>) -> Seen,
+    sender: &mpsc::Sender<WatchEvent>,
+    wrap: fn(Event<K>) -> WatchEvent,
     kind: Kind,
     slim: fn(&mut K),
 ) -> impl Future<Output = ()> + Send + 'static
@@ -84,8 +84,8 @@ where
 async fn follow<K>(
     api: Api<K>,
     resource: Resource,
-    sender: mpsc::Sender<Seen>,
-    mut wrap: impl FnMut(Event<K>) -> Seen,
+    sender: mpsc::Sender<WatchEvent>,
+    mut wrap: impl FnMut(Event<K>) -> WatchEvent,
     watched: Watched,
     slim: fn(&mut K),
 ) where
@@ -103,7 +103,7 @@ async fn follow<K>(
                 if !matches!(event, Event::Init) {
                     pauses = Pauses::default();
                     if std::mem::take(&mut failing) {
-                        told.push(Seen::WatchRecovered(watched.clone()));
+                        told.push(WatchEvent::WatchRecovered(watched.clone()));
                     }
                 }
                 told.push(wrap(event));
@@ -113,12 +113,12 @@ async fn follow<K>(
                 if let Some((verb, why)) = failure(&error) {
                     failing = true;
                     let (watched, resource) = (watched.clone(), resource.clone());
-                    told.push(Seen::WatchFailed(WatchFailure { watched, resource, verb, why }));
+                    told.push(WatchEvent::WatchFailed(WatchFailure { watched, resource, verb, why }));
                 }
             }
         }
-        for seen in told {
-            if sender.send(seen).await.is_err() {
+        for event in told {
+            if sender.send(event).await.is_err() {
                 return;
             }
         }
@@ -133,7 +133,7 @@ fn follow_classes(
     client: &Client,
     class: &NodeClassKind,
     provider: Arc<dyn Provider>,
-    sender: mpsc::Sender<Seen>,
+    sender: mpsc::Sender<WatchEvent>,
 ) -> impl Future<Output = ()> + Send + 'static {
     let kind = GroupVersionKind::gvk(&class.group, &class.version, &class.kind);
     let resource = ApiResource::from_gvk_with_plural(&kind, &class.plural);
@@ -145,7 +145,7 @@ fn follow_classes(
         TypeFeeds { provider, sender: sender.clone(), of: BTreeMap::new(), tasks: JoinSet::new() };
     let wrap = move |event| {
         feeds.keep(&class, &event);
-        Seen::Class(class.clone(), event)
+        WatchEvent::Class(class.clone(), event)
     };
     follow(api, name, sender, wrap, watched, drop_record)
 }
@@ -153,7 +153,7 @@ fn follow_classes(
 /// The machine types of all classes of a kind. What follows them ends with this.
 struct TypeFeeds {
     provider: Arc<dyn Provider>,
-    sender: mpsc::Sender<Seen>,
+    sender: mpsc::Sender<WatchEvent>,
     of: BTreeMap<String, AbortHandle>,
     tasks: JoinSet<()>,
 }
@@ -184,10 +184,10 @@ fn reference(class: &GroupKind, object: &DynamicObject) -> NodeClassReference {
     NodeClassReference { group: class.group.clone(), kind: class.kind.clone(), name: object.name_any() }
 }
 
-async fn follow_types(mut feed: TypeFeed, class: NodeClassReference, sender: mpsc::Sender<Seen>) {
+async fn follow_types(mut feed: TypeFeed, class: NodeClassReference, sender: mpsc::Sender<WatchEvent>) {
     loop {
         feed.changed().await;
-        if sender.send(Seen::Types(class.clone())).await.is_err() {
+        if sender.send(WatchEvent::Types(class.clone())).await.is_err() {
             return;
         }
     }

@@ -7,8 +7,8 @@ use joiner_api::nodepool::NodeClassReference;
 use joiner_provider::{GroupKind, Monotonic};
 use joiner_record::{Disabled, Resource, Trouble, WatchTrouble, WatchVerb};
 
+use crate::cache::{Kind, Watched};
 use crate::clock::Present;
-use crate::world::{Kind, Watched};
 
 /// An error that may pass is told when it has lasted so long.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -4,8 +4,14 @@
 use super::Finding;
 use super::tokens::Token;
 
-const PURE: [&str; 7] = [
+const PURE: [&str; 13] = [
     "crates/joiner-api/src/",
+    "crates/joiner-controllers/src/claims.rs",
+    "crates/joiner-controllers/src/command.rs",
+    "crates/joiner-controllers/src/observed_times.rs",
+    "crates/joiner-controllers/src/pods.rs",
+    "crates/joiner-controllers/src/provision.rs",
+    "crates/joiner-controllers/src/steps/",
     "crates/joiner-core/src/",
     "crates/joiner-record/src/",
     "crates/joiner-state/src/",
@@ -22,6 +28,17 @@ const NOT_PURE: [&str; 5] = [
     "crates/joiner-provider/src/feed.rs",
     "crates/joiner-provider/src/conformance.rs",
     "crates/joiner-provider/src/conformance/",
+];
+
+/// Paths of the controllers that steps have no use for: whoever could call the API server or a cloud could act.
+const CONTROLLERS: &str = "crates/joiner-controllers/src/";
+const OUTSIDE: [(&str, &str); 6] = [
+    ("kube::Api", "return commands; the executor carries them out"),
+    ("kube::Client", "return commands; the executor carries them out"),
+    ("kube::api::Api", "return commands; the executor carries them out"),
+    ("joiner_provider::Provider", "return commands; the executor carries them out"),
+    ("crate::engine", "take facts as arguments; the loop gathers them"),
+    ("crate::executor", "return commands; the executor carries them out"),
 ];
 
 /// Paths of the standard library, and what to do instead.
@@ -47,6 +64,9 @@ const PATHS: [(&str, &str); 14] = [
     ),
     ("std::collections::hash_map", "its order differs between runs; use `BTreeMap`"),
 ];
+
+/// What paths that may be refused begin with.
+const ROOTS: [&str; 4] = ["std", "crate", "kube", "joiner_provider"];
 
 /// Crates and words that have no place here.
 const WORDS: [(&str, &str); 9] = [
@@ -76,12 +96,13 @@ pub fn check(file: &str, tokens: &[Token]) -> Vec<Finding> {
         let before = at.checked_sub(1).map(|at| tokens[at].text.as_str());
         if token.in_test {
             at += 1;
-        } else if token.text == "std" && after == Some("::") {
+        } else if after == Some("::") && before != Some("::") && ROOTS.contains(&token.text.as_str()) {
             let mut paths = Vec::new();
             at = expand(tokens, at, "", &mut paths);
             for (path, line) in paths {
-                findings
-                    .extend(forbidden(&path).map(|why| Finding::new(file, line, format!("`{path}`: {why}"))));
+                findings.extend(
+                    forbidden(file, &path).map(|why| Finding::new(file, line, format!("`{path}`: {why}"))),
+                );
             }
         } else {
             if let Some((word, why)) = WORDS.iter().find(|(word, _)| *word == token.text) {
@@ -147,13 +168,14 @@ fn expand(tokens: &[Token], mut at: usize, prefix: &str, paths: &mut Vec<(String
 }
 
 /// Why a path is refused. A glob is refused if it brings a refused name in.
-fn forbidden(path: &str) -> Option<&'static str> {
+fn forbidden(file: &str, path: &str) -> Option<&'static str> {
     let covers = |refused: &str| {
         let inside = path.strip_prefix(refused).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"));
         let glob = path.strip_suffix('*').is_some_and(|module| refused.starts_with(module));
         inside || glob || path.strip_suffix("::self") == Some(refused)
     };
-    PATHS.iter().find(|(refused, _)| covers(refused)).map(|(_, why)| *why)
+    let outside = OUTSIDE.iter().filter(|_| file.starts_with(CONTROLLERS));
+    PATHS.iter().chain(outside).find(|(refused, _)| covers(refused)).map(|(_, why)| *why)
 }
 
 #[cfg(test)]
@@ -215,6 +237,25 @@ mod tests {
     #[test]
     fn the_line_is_that_of_the_name() {
         assert_eq!(lines("use std::collections::{\n    BTreeMap,\n    HashMap,\n};\nuse std::fs;"), [3, 5]);
+    }
+
+    #[test]
+    fn steps_of_the_controllers_reach_nobody() {
+        let found = |file: &str, source: &str| !check(file, &tokens(source)).is_empty();
+        let step = "crates/joiner-controllers/src/steps/lifecycle.rs";
+        for bad in [
+            "use kube::{Api, ResourceExt};",
+            "use kube::api::{Api, Patch};",
+            "fn f(client: &kube::Client) {}",
+            "use joiner_provider::{Error, Provider};",
+            "use crate::engine::Engine;",
+            "use crate::{command::Step, executor::Executor};",
+            "async fn f() {}",
+        ] {
+            assert!(found(step, bad), "not found: {bad}");
+            assert!(!found("crates/joiner-controllers/src/reports.rs", bad), "found outside of steps: {bad}");
+        }
+        assert!(!found(step, "use kube::ResourceExt; use crate::command::Step; use joiner_provider::Error;"));
     }
 
     #[test]

@@ -394,7 +394,7 @@ fn merge(into: &mut Value, change: &Value) {
     }
 }
 
-/// A door to the server that keeps a log of writes and can be shut after so many of them: the last one is carried out, its answer lost.
+/// A way to the server that keeps a log of writes and can be shut after so many of them: the last one is carried out, its answer lost.
 #[derive(Clone)]
 pub struct Spy {
     server: ApiServer,

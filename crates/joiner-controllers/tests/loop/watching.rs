@@ -28,7 +28,7 @@ enum Answer {
     Unavailable,
 }
 
-/// A door to the server that refuses kinds.
+/// A way to the server that refuses kinds.
 #[derive(Clone)]
 struct Gate {
     server: ApiServer,

@@ -79,7 +79,7 @@ pub fn is_true(claim: &NodeClaim, condition_type: &str) -> bool {
     condition(claim, condition_type).is_some_and(|condition| Status::of(condition) == Status::True)
 }
 
-/// One look at a claim that is not being deleted.
+/// What is to be done for a claim that is not being deleted.
 pub fn step(facts: &Facts) -> Step {
     let claim = facts.claim;
     let mut step = Step::default();
@@ -139,7 +139,7 @@ fn expire(facts: &Facts, step: &mut Step) -> bool {
     let Some(age) = age.and_then(|age| age.duration()) else { return false };
     let due = later(facts.times.past(created(claim, facts.now)), age.to_signed_duration());
     if facts.now < due {
-        step.again_at(due);
+        step.requeue_at(due);
         return false;
     }
     step.commands.push(delete(claim));
@@ -321,7 +321,7 @@ fn not_initialised(claim: &NodeClaim, node: &Node) -> Option<(&'static str, Stri
     None
 }
 
-/// Whether the claim has been quiet for long enough to be looked at for consolidation.
+/// Whether the claim has been quiet for long enough to be considered for consolidation.
 fn consolidatable(facts: &Facts, set: &mut ConditionSet, status: &mut NodeClaimStatus, step: &mut Step) {
     let stored = status.last_pod_event_time.as_ref().map(|time| facts.times.past(time.0));
     if let Some(event) = facts.pod_event {
@@ -350,7 +350,7 @@ fn consolidatable(facts: &Facts, set: &mut ConditionSet, status: &mut NodeClaimS
         set.set_true(conditions::CONSOLIDATABLE);
     } else {
         clear(set);
-        step.again_at(due);
+        step.requeue_at(due);
     }
 }
 
@@ -371,7 +371,7 @@ fn liveness(facts: &Facts, set: &ConditionSet, step: &mut Step) -> bool {
         .map_or(facts.now, |condition| facts.times.past(condition.last_transition_time.0));
     let due = later(since, signed(limit));
     if facts.now < due {
-        step.again_at(due);
+        step.requeue_at(due);
         return false;
     }
     step.commands.clear();

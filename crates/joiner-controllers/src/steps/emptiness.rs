@@ -9,8 +9,8 @@ use joiner_api::{NodeClaim, NodePool};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 
-use crate::lifecycle::is_true;
 use crate::pods;
+use crate::steps::lifecycle::is_true;
 
 /// The reason as budgets know it.
 pub const REASON: &str = "Empty";

@@ -1,7 +1,7 @@
 //! The cluster as the controllers know it: objects by name, each at the newest version seen.
 //!
 //! Objects come from watches and from the answers to our own writes, in any order. A version already known to be past is dropped,
-//! and an object whose end was seen does not come back, so after a write the world holds it at once and never forgets it again.
+//! and an object whose end was seen does not come back, so after a write the cache holds it at once and never forgets it again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const REMEMBERED: usize = 4096;
 
 /// Objects of one kind.
 #[derive(Debug)]
-pub struct Shelf<K> {
+pub struct Store<K> {
     objects: BTreeMap<String, Arc<K>>,
     /// While a list comes in: the keys that are not to be dropped at its end.
     listing: Option<BTreeSet<String>>,
@@ -36,7 +36,7 @@ pub struct Shelf<K> {
     ended_order: VecDeque<String>,
 }
 
-impl<K> Default for Shelf<K> {
+impl<K> Default for Store<K> {
     fn default() -> Self {
         Self {
             objects: BTreeMap::new(),
@@ -61,7 +61,7 @@ pub struct Change<K> {
     pub listed: bool,
 }
 
-impl<K: ResourceExt> Shelf<K> {
+impl<K: ResourceExt> Store<K> {
     /// An object by its key: the name, with the namespace in front where there is one.
     pub fn get(&self, key: &str) -> Option<&Arc<K>> {
         self.objects.get(key)
@@ -201,7 +201,7 @@ macro_rules! kinds {
     ($($variant:ident, $field:ident, $kind:ty, $what:literal;)*) => {
         /// Something a watch tells.
         #[derive(Debug)]
-        pub enum Seen {
+        pub enum WatchEvent {
             $(#[doc = $what] $variant(Event<$kind>),)*
             /// Node classes of a kind.
             Class(GroupKind, Event<DynamicObject>),
@@ -219,10 +219,10 @@ macro_rules! kinds {
 
         /// All objects that matter.
         #[derive(Debug, Default)]
-        pub struct World {
-            $(#[doc = $what] pub $field: Shelf<$kind>,)*
+        pub struct ClusterCache {
+            $(#[doc = $what] pub $field: Store<$kind>,)*
             /// Node classes by kind; every kind that is followed is in it from the start.
-            pub classes: BTreeMap<GroupKind, Shelf<DynamicObject>>,
+            pub classes: BTreeMap<GroupKind, Store<DynamicObject>>,
             /// Pods by the node they are on.
             pods_on: BTreeMap<String, BTreeSet<String>>,
             /// Nodes by provider id.
@@ -237,10 +237,10 @@ macro_rules! kinds {
             going: BTreeSet<String>,
         }
 
-        impl World {
+        impl ClusterCache {
             /// Whether every kind has been listed once.
             pub fn is_filled(&self) -> bool {
-                self.classes.values().all(Shelf::is_filled) $(&& self.$field.is_filled())*
+                self.classes.values().all(Store::is_filled) $(&& self.$field.is_filled())*
             }
 
             /// Notes that objects are not waited for: they cannot be observed.
@@ -271,7 +271,7 @@ kinds! {
     Attachment, attachments, VolumeAttachment, "VolumeAttachments.";
 }
 
-impl World {
+impl ClusterCache {
     /// Keeps the index of pods by node.
     pub fn index_pod(&mut self, change: &Change<Pod>) {
         let node = |pod: &Arc<Pod>| pod.spec.as_ref()?.node_name.clone().filter(|name| !name.is_empty());
@@ -423,41 +423,41 @@ mod tests {
         pod
     }
 
-    fn names(shelf: &Shelf<Pod>) -> Vec<&str> {
-        shelf.iter().map(|(key, _)| key.as_str()).collect()
+    fn names(store: &Store<Pod>) -> Vec<&str> {
+        store.iter().map(|(key, _)| key.as_str()).collect()
     }
 
     #[test]
     fn an_older_version_does_not_come_back() {
-        let mut shelf = Shelf::default();
-        assert!(shelf.written(pod("a", "1", 7)).is_some());
-        assert!(shelf.observe(Event::Apply(pod("a", "1", 5))).is_empty());
-        assert!(shelf.observe(Event::Apply(pod("a", "1", 7))).is_empty());
-        assert_eq!(shelf.observe(Event::Apply(pod("a", "1", 8))).len(), 1);
+        let mut store = Store::default();
+        assert!(store.written(pod("a", "1", 7)).is_some());
+        assert!(store.observe(Event::Apply(pod("a", "1", 5))).is_empty());
+        assert!(store.observe(Event::Apply(pod("a", "1", 7))).is_empty());
+        assert_eq!(store.observe(Event::Apply(pod("a", "1", 8))).len(), 1);
     }
 
     #[test]
     fn what_has_ended_stays_gone() {
-        let mut shelf = Shelf::default();
-        shelf.observe(Event::Delete(pod("a", "1", 9)));
-        assert!(shelf.written(pod("a", "1", 8)).is_none(), "an answer that came late");
-        assert!(shelf.written(pod("a", "2", 10)).is_some(), "another object of that name");
-        assert!(shelf.observe(Event::Delete(pod("a", "1", 11))).is_empty());
-        assert_eq!(names(&shelf), ["default/a"]);
+        let mut store = Store::default();
+        store.observe(Event::Delete(pod("a", "1", 9)));
+        assert!(store.written(pod("a", "1", 8)).is_none(), "an answer that came late");
+        assert!(store.written(pod("a", "2", 10)).is_some(), "another object of that name");
+        assert!(store.observe(Event::Delete(pod("a", "1", 11))).is_empty());
+        assert_eq!(names(&store), ["default/a"]);
     }
 
     #[test]
     fn a_new_list_drops_what_it_lacks_but_not_what_was_written_meanwhile() {
-        let mut shelf = Shelf::default();
-        shelf.observe(Event::Apply(pod("old", "1", 1)));
-        shelf.observe(Event::Apply(pod("kept", "2", 2)));
-        shelf.observe(Event::Init);
-        shelf.observe(Event::InitApply(pod("kept", "2", 2)));
-        shelf.written(pod("ours", "3", 5));
-        assert!(!shelf.is_filled());
-        let changes = shelf.observe(Event::InitDone);
+        let mut store = Store::default();
+        store.observe(Event::Apply(pod("old", "1", 1)));
+        store.observe(Event::Apply(pod("kept", "2", 2)));
+        store.observe(Event::Init);
+        store.observe(Event::InitApply(pod("kept", "2", 2)));
+        store.written(pod("ours", "3", 5));
+        assert!(!store.is_filled());
+        let changes = store.observe(Event::InitDone);
         assert_eq!((changes.len(), changes[0].key.as_str()), (1, "default/old"));
-        assert!(shelf.is_filled());
-        assert_eq!(names(&shelf), ["default/kept", "default/ours"]);
+        assert!(store.is_filled());
+        assert_eq!(names(&store), ["default/kept", "default/ours"]);
     }
 }

@@ -19,11 +19,11 @@ use serde_json::json;
 use crate::clock::Present;
 use crate::command::{Command, Step};
 use crate::decision::{Decided, subject_of};
-use crate::lifecycle::{condition, is_true, signed, status_patch, subject};
 use crate::observed_times::{ObservedTimes, TimesOf, drain_deadline};
 use crate::pods;
 use crate::record::{Level, Note};
 use crate::settings::Settings;
+use crate::steps::lifecycle::{condition, is_true, signed, status_patch, subject};
 
 /// Keeps load balancers from sending traffic to a node that goes.
 const EXCLUDE_FROM_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -70,7 +70,7 @@ pub struct ClaimFacts<'a> {
     pub settings: &'a Settings,
 }
 
-/// One look at a claim that is being deleted.
+/// What is to be done for a claim that is being deleted.
 pub fn claim_step(facts: &ClaimFacts) -> Step {
     let claim = facts.claim;
     let mut step = Step::default();
@@ -95,7 +95,7 @@ pub fn claim_step(facts: &ClaimFacts) -> Step {
     match end_of_machine(claim).filter(|_| !facts.machine_gone) {
         Some(command) => {
             step.commands.push(command);
-            step.again = facts.now.checked_add(signed(facts.settings.instance_interval)).ok();
+            step.requeue_at = facts.now.checked_add(signed(facts.settings.instance_interval)).ok();
         }
         None => {
             step.commands.push(without_finalizer(claim));
@@ -197,7 +197,7 @@ impl NodeFacts<'_> {
     }
 }
 
-/// One look at a node that is being deleted and carries our finalizer.
+/// What is to be done for a node that is being deleted and carries our finalizer.
 pub fn node_step(facts: &NodeFacts) -> Step {
     let mut step = Step::default();
     if let Some(claim) = facts.claim
@@ -292,7 +292,7 @@ fn leave_with(facts: &NodeFacts, claim: &NodeClaim, set: &mut ConditionSet, step
         match earliest {
             Some(earliest) if facts.now() >= earliest => {}
             Some(earliest) => {
-                step.again_at(earliest);
+                step.requeue_at(earliest);
                 return false;
             }
             // The condition is written first; its time counts.
@@ -329,7 +329,7 @@ fn leave_with(facts: &NodeFacts, claim: &NodeClaim, set: &mut ConditionSet, step
 
 fn again_in(facts: &NodeFacts, step: &mut Step, wait: Length) {
     if let Ok(time) = facts.now().checked_add(signed(wait)) {
-        step.again_at(time);
+        step.requeue_at(time);
     }
 }
 

@@ -1,4 +1,4 @@
-//! A look at each kind of key: facts are gathered from the world, a pure function decides, the loop carries out.
+//! Each kind of key: facts are gathered from the cache, a pure function decides, the loop carries out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use serde_json::json;
 
+use crate::cache::ClusterCache;
 use crate::command::{Command, Step};
 use crate::decision::{Decided, subject_of};
-use crate::emptiness::{self, Candidate, Stays};
 use crate::engine::Engine;
-use crate::lifecycle::{self, status_patch, subject};
-use crate::nodepools;
 use crate::provision::{self, Proposal};
 use crate::queue::Key;
 use crate::record::Note;
+use crate::steps::emptiness::{self, Candidate, Stays};
+use crate::steps::lifecycle::{self, status_patch, subject};
+use crate::steps::nodepools;
+use crate::steps::termination::{self, disrupted_taints};
 use crate::summary::LastPlan;
-use crate::termination::{self, disrupted_taints};
-use crate::world::World;
 
 /// How long a refusal is not told again.
 const REFUSAL_QUIET: std::time::Duration = std::time::Duration::from_secs(300);
@@ -33,17 +33,17 @@ const REFUSAL_QUIET: std::time::Duration = std::time::Duration::from_secs(300);
 const BUDGET_QUIET: std::time::Duration = std::time::Duration::from_secs(60);
 
 impl Engine {
-    /// Looks at a key.
-    pub(crate) fn look(&mut self, key: &Key, now: Timestamp) {
+    /// Does what is to be done for a key.
+    pub(crate) fn reconcile(&mut self, key: &Key, now: Timestamp) {
         match key {
-            Key::Claim(name) => self.look_at_claim(name, now),
-            Key::Node(name) => self.look_at_node(name, now),
-            Key::Pool(name) => self.look_at_pool(name, now),
+            Key::Claim(name) => self.reconcile_claim(name, now),
+            Key::Node(name) => self.reconcile_node(name, now),
+            Key::Pool(name) => self.reconcile_pool(name, now),
             Key::Provision => self.provision(),
             Key::Disruption => self.disrupt(now),
             Key::Collect => {
                 self.list_instances();
-                self.again(Key::Collect, self.settings.collect_interval);
+                self.requeue_after(&Key::Collect, self.settings.collect_interval);
             }
             Key::Adoption => {
                 let machines = std::mem::take(&mut self.to_adopt);
@@ -55,19 +55,14 @@ impl Engine {
         }
     }
 
-    pub(crate) fn again(&mut self, key: Key, wait: std::time::Duration) {
-        let due = self.present().monotonic + wait;
-        self.queue.add(key, due);
-    }
-
-    fn look_at_claim(&mut self, name: &str, now: Timestamp) {
-        let Some(claim) = self.world.claims.get(name).cloned() else { return };
+    fn reconcile_claim(&mut self, name: &str, now: Timestamp) {
+        let Some(claim) = self.cache.claims.get(name).cloned() else { return };
         if !self.is_ours(&claim) {
             return;
         }
         let present = self.present();
         self.times.observe_claim(&claim, present);
-        let nodes: Vec<&Node> = self.world.nodes_of(&claim).into_iter().map(|node| &**node).collect();
+        let nodes: Vec<&Node> = self.cache.nodes_of(&claim).into_iter().map(|node| &**node).collect();
         let step = if claim.metadata.deletion_timestamp.is_some() {
             let id = claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
             let id = id.or_else(|| claim.annotations().get(names::LAUNCH_HANDLE_ANNOTATION));
@@ -79,7 +74,7 @@ impl Engine {
                 settings: &self.settings,
             })
         } else {
-            let pool = claim.labels().get(NODEPOOL_LABEL).and_then(|pool| self.world.pools.get(pool));
+            let pool = claim.labels().get(NODEPOOL_LABEL).and_then(|pool| self.cache.pools.get(pool));
             lifecycle::step(&lifecycle::Facts {
                 claim: &claim,
                 nodes,
@@ -104,18 +99,18 @@ impl Engine {
         }
     }
 
-    fn look_at_node(&mut self, name: &str, now: Timestamp) {
-        let Some(node) = self.world.nodes.get(name).cloned() else { return };
+    fn reconcile_node(&mut self, name: &str, now: Timestamp) {
+        let Some(node) = self.cache.nodes.get(name).cloned() else { return };
         let finalizer = node.finalizers().iter().any(|of| of == names::TERMINATION_FINALIZER);
         let Some(class) = self.registry.kind_of_node(&node) else { return };
         if node.metadata.deletion_timestamp.is_none() || !finalizer {
             return;
         }
-        let (present, world) = (self.present(), &self.world);
-        if let Some(claim) = world.claim_of(&node) {
+        let (present, cache) = (self.present(), &self.cache);
+        if let Some(claim) = cache.claim_of(&node) {
             self.times.observe_claim(claim, present);
         }
-        world.pods_on(name).for_each(|pod| self.times.observe_pod(pod, present));
+        cache.pods_on(name).for_each(|pod| self.times.observe_pod(pod, present));
         let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
         let attached = |attachment: &&Arc<k8s_openapi::api::storage::v1::VolumeAttachment>| {
             attachment.spec.node_name == name
@@ -123,10 +118,10 @@ impl Engine {
         let step = termination::node_step(&termination::NodeFacts {
             node: &node,
             class,
-            claim: world.claim_of(&node).map(|claim| &**claim),
-            pods: world.pods_on(name).map(|pod| &**pod).collect(),
-            attachments: world.attachments.values().filter(attached).map(|of| &**of).collect(),
-            volumes: world.volumes.values().map(|of| &**of).collect(),
+            claim: cache.claim_of(&node).map(|claim| &**claim),
+            pods: cache.pods_on(name).map(|pod| &**pod).collect(),
+            attachments: cache.attachments.values().filter(attached).map(|of| &**of).collect(),
+            volumes: cache.volumes.values().map(|of| &**of).collect(),
             machine_gone: id.is_some_and(|id| self.gone.contains(id)),
             evictions: &self.evictions,
             times: &self.times,
@@ -136,21 +131,21 @@ impl Engine {
         self.carry_out(Key::Node(name.to_owned()), step, now);
     }
 
-    fn look_at_pool(&mut self, name: &str, now: Timestamp) {
-        let Some(pool) = self.world.pools.get(name).cloned() else { return };
+    fn reconcile_pool(&mut self, name: &str, now: Timestamp) {
+        let Some(pool) = self.cache.pools.get(name).cloned() else { return };
         let class = &pool.spec.template.spec.node_class_ref;
         if !self.registry.serves(class) {
             return;
         }
         let well_known: BTreeSet<String> = self.registry.types(class).well_known.iter().cloned().collect();
-        let stored = provision::class_of(&self.world, &pool);
+        let stored = provision::class_of(&self.cache, &pool);
         let mut machines = Vec::new();
-        for claim in self.world.claims.values() {
+        for claim in self.cache.claims.values() {
             let of_pool = claim.labels().get(NODEPOOL_LABEL).is_some_and(|of| of == name);
             if !of_pool || claim.metadata.deletion_timestamp.is_some() {
                 continue;
             }
-            let node = self.world.nodes_of(claim).into_iter().find(|node| emptiness::is_initialised(node));
+            let node = self.cache.nodes_of(claim).into_iter().find(|node| emptiness::is_initialised(node));
             let claimed = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
             machines.extend(node.and_then(|node| nodepools::capacity(node)).or(claimed));
         }
@@ -168,8 +163,8 @@ impl Engine {
 
     /// Pods that need a place: those the scheduler refused, and those whose node goes.
     pub(crate) fn in_need(&self) -> BTreeSet<String> {
-        let refused = self.provisionable.iter().filter_map(|key| self.world.pods.get(key)?.uid());
-        let moving = provision::moving(&self.world).filter_map(|pod| pod.uid());
+        let refused = self.provisionable.iter().filter_map(|key| self.cache.pods.get(key)?.uid());
+        let moving = provision::moving(&self.cache).filter_map(|pod| pod.uid());
         refused.chain(moving).collect()
     }
 
@@ -178,7 +173,7 @@ impl Engine {
         let until = self.present().monotonic + self.settings.nomination();
         let mut placed: BTreeMap<&str, Subject> = BTreeMap::new();
         for (place, pods) in &proposal.on_nodes {
-            let place = match self.world.nodes.get(place) {
+            let place = match self.cache.nodes.get(place) {
                 Some(node) => subject_of(&**node),
                 None => Subject::new(names::kinds::NODE_CLAIM, place, None),
             };
@@ -191,8 +186,8 @@ impl Engine {
         let mut nominated = Nominated::default();
         for (key, place) in placed {
             self.refused.remove(key);
-            let Some(pod) = self.world.pods.get(key) else { continue };
-            let stands = place.kind == "Node" || self.world.claims.get(&place.name).is_some();
+            let Some(pod) = self.cache.pods.get(key) else { continue };
+            let stands = place.kind == "Node" || self.cache.claims.get(&place.name).is_some();
             let is_new =
                 stands && self.nominations.add(pod.uid().unwrap_or_default(), place.name.clone(), until);
             if self.provisionable.contains(key) {
@@ -231,7 +226,7 @@ impl Engine {
     fn refuse(&mut self, proposal: &Proposal, step: &mut Step) {
         let mut groups: Vec<(Arc<[Reason]>, Vec<Subject>)> = Vec::new();
         for (key, reasons) in &proposal.refused {
-            let Some(pod) = self.world.pods.get(key).filter(|_| self.provisionable.contains(key)) else {
+            let Some(pod) = self.cache.pods.get(key).filter(|_| self.provisionable.contains(key)) else {
                 continue;
             };
             let verdict = Verdict::Refused { reasons: reasons.to_vec(), pods: 1 };
@@ -250,13 +245,13 @@ impl Engine {
         }));
     }
 
-    /// Claims whose nodes may be empty, have been, are marked for going, or are spared: about the others there is nothing to do.
-    fn worth_a_look(&self, spared: &BTreeSet<&String>) -> BTreeSet<String> {
-        let mut names: BTreeSet<String> = self.roster.worth_a_look().cloned().collect();
+    /// Claims whose nodes may be empty, have been, are marked for going, or are spared: for the others there is nothing to do.
+    fn to_examine(&self, spared: &BTreeSet<&String>) -> BTreeSet<String> {
+        let mut names: BTreeSet<String> = self.roster.to_examine().cloned().collect();
         names.extend(self.empty_since.keys().cloned());
         for place in spared {
             names.insert((*place).clone());
-            let claims = self.world.nodes.get(place).map(|node| self.world.claims_of(node));
+            let claims = self.cache.nodes.get(place).map(|node| self.cache.claims_of(node));
             names.extend(claims.into_iter().flatten().map(|claim| claim.name_any()));
         }
         names
@@ -264,18 +259,18 @@ impl Engine {
 
     fn disrupt(&mut self, now: Timestamp) {
         let mut steps: Vec<(Key, Step)> = Vec::new();
-        let mut look_again = false;
-        self.roster.refresh(&self.world, &self.registry);
+        let mut requeue = false;
+        self.roster.refresh(&self.cache, &self.registry);
         let in_need = self.in_need();
         let present = self.present();
-        let expected = self.nominations.expected(&self.world, &in_need, &self.times, present, &self.settings);
+        let expected = self.nominations.expected(&self.cache, &in_need, &self.times, present, &self.settings);
         let spared: BTreeSet<&String> = expected.values().collect();
-        let worth_a_look = self.worth_a_look(&spared);
-        let pools: Vec<Arc<NodePool>> = provision::pools(&self.world, &self.registry).cloned().collect();
+        let to_examine = self.to_examine(&spared);
+        let pools: Vec<Arc<NodePool>> = provision::pools(&self.cache, &self.registry).cloned().collect();
         let wait = self.settings.validation_wait;
         for pool in &pools {
             let pool_name = pool.name_any();
-            let all = candidates(&self.world, &self.registry, &pool_name, &worth_a_look, &spared);
+            let all = candidates(&self.cache, &self.registry, &pool_name, &to_examine, &spared);
             let mut due = Vec::new();
             for candidate in &all {
                 let name = candidate.claim.name_any();
@@ -290,9 +285,8 @@ impl Engine {
                         }
                     }
                     Err(why) => {
-                        look_again |=
-                            matches!(why, Stays::Protected(_) | Stays::Needed if candidate.nominated);
-                        look_again |= matches!(why, Stays::Protected(Some(_)));
+                        requeue |= matches!(why, Stays::Protected(_) | Stays::Needed if candidate.nominated);
+                        requeue |= matches!(why, Stays::Protected(Some(_)));
                         self.empty_since.remove(&name);
                         steps.extend(untaint(&self.leaving, candidate).map(|step| (Key::Claim(name), step)));
                     }
@@ -309,7 +303,7 @@ impl Engine {
                 !self.leaving.contains(&name) && !self.busy.contains_key(&Key::Claim(name))
             });
             let chosen = emptiness::choose(ready.collect(), allowed);
-            look_again |= chosen.len() < wanted;
+            requeue |= chosen.len() < wanted;
             if blocked && wanted > 0 {
                 let note = Note::of(&**pool, &Verdict::DisruptionBlocked, None);
                 let notes = note.map(|note| note.quiet_for(BUDGET_QUIET)).into_iter().collect();
@@ -325,36 +319,36 @@ impl Engine {
                 self.leaving.insert(name.clone());
             }
             if self.busy.contains_key(&key) {
-                look_again = true;
+                requeue = true;
                 continue;
             }
             self.carry_out(key, step, now);
         }
-        if look_again {
-            self.again(Key::Disruption, self.settings.retry_interval);
+        if requeue {
+            self.requeue_after(&Key::Disruption, self.settings.retry_interval);
         }
     }
 }
 
-/// The machines of a pool, of those worth a look, that have exactly one node.
+/// The machines of a pool, of those named, that have exactly one node.
 fn candidates<'w>(
-    world: &'w World,
+    cache: &'w ClusterCache,
     registry: &Registry,
     pool: &str,
-    worth_a_look: &BTreeSet<String>,
+    to_examine: &BTreeSet<String>,
     spared: &BTreeSet<&String>,
 ) -> Vec<Candidate<'w>> {
     let mut found = Vec::new();
-    for claim in worth_a_look.iter().filter_map(|name| world.claims.get(name)) {
+    for claim in to_examine.iter().filter_map(|name| cache.claims.get(name)) {
         if claim.labels().get(NODEPOOL_LABEL).is_none_or(|of| of != pool) {
             continue;
         }
-        let [node] = world.nodes_of(claim)[..] else { continue };
+        let [node] = cache.nodes_of(claim)[..] else { continue };
         let name = node.name_any();
         found.push(Candidate {
             claim,
             node,
-            pods: world.pods_on(&name).map(|pod| &**pod).collect(),
+            pods: cache.pods_on(&name).map(|pod| &**pod).collect(),
             nominated: spared.contains(&name) || spared.contains(&claim.name_any()),
             price: registry.price(claim).unwrap_or(0.0),
         });
@@ -402,7 +396,7 @@ fn bought(proposal: &Proposal) -> Decided {
     }
 }
 
-/// Takes an empty node out: no new pods, one more look at the server itself, then the claim's deletion.
+/// Takes an empty node out: no new pods, one more question to the server itself, then the claim's deletion.
 fn remove(candidate: &Candidate, now: Timestamp) -> Step {
     let (claim, node) = (candidate.claim, candidate.node);
     let mut step = Step::default();

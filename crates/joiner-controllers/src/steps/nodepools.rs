@@ -90,7 +90,7 @@ fn class_fault(class: Option<&Value>) -> Option<(String, String)> {
     }
 }
 
-/// One look at a pool.
+/// What is to be done for a pool.
 pub fn step(facts: &Facts) -> Step {
     let mut step = Step::default();
     let pool = facts.pool;

@@ -1,0 +1,7 @@
+//! What is to be done for one object, as pure functions: facts about it and a moment in, a [`Step`](crate::command::Step) out. Nothing here waits,
+//! reads a clock or reaches outside; `cargo xtask tidy` checks it.
+
+pub mod emptiness;
+pub mod lifecycle;
+pub mod nodepools;
+pub mod termination;
