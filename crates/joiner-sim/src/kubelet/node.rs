@@ -35,10 +35,14 @@ impl Kubelets {
                 return outcome;
             }
             let boot = self.time(node, annotations::BOOT_TIME, "node-initialize", self.lifecycle.node_boot);
-            let due = node.created().unwrap_or(now).saturating_add(boot).unwrap_or(Timestamp::MAX);
+            // The server's clock may be ahead of the machine's; the machine goes by its own.
+            let begun = node.created().map_or(now, |created| created.min(now));
+            let begun = *self.booting.entry(node.uid().to_owned()).or_insert(begun);
+            let due = begun.saturating_add(boot).unwrap_or(Timestamp::MAX);
             if due > now {
                 outcome.again(due);
             } else {
+                self.booting.remove(node.uid());
                 self.initialize(key, node, now, &mut outcome);
             }
             return outcome;
