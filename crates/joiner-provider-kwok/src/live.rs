@@ -13,6 +13,7 @@ use futures::future::{BoxFuture, ready};
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
+use joiner_api::NodeClaim;
 use joiner_api::names::{AWS_GROUP, KWOK_GROUP, kinds};
 use joiner_api::nodepool::NodeClassReference;
 use joiner_provider::{
@@ -54,6 +55,8 @@ pub struct KwokProvider {
     /// Types of classes of AWS, if they differ from those of the others. Many clusters never ask for them.
     types_of_aws: Option<OnceLock<TypePublisher>>,
     clock: Arc<dyn Clock>,
+    /// How long after a node is ready its startup taints go; nothing if that is left to others.
+    startup_taints: Option<Duration>,
     pending: Table,
     instances: Instances,
 }
@@ -72,6 +75,7 @@ impl KwokProvider {
             types: published(catalogue),
             types_of_aws: None,
             clock,
+            startup_taints: None,
             pending: Table::default(),
             instances: Instances::default(),
         }
@@ -89,6 +93,22 @@ impl KwokProvider {
         });
         self.types_of_aws = (!same_types).then(OnceLock::new);
         self
+    }
+
+    /// Tells the kubelets of a simulated cluster to take the startup taints off so long after a node is ready: nobody else is there to do it.
+    #[must_use]
+    pub fn lifting_startup_taints(mut self, after: Duration) -> Self {
+        self.startup_taints = Some(after);
+        self
+    }
+
+    /// The Node of a machine.
+    fn node(&self, claim: &NodeClaim, launched: &Launched) -> Node {
+        let mut node = launch::node(claim, launched);
+        if let Some(after) = self.startup_taints {
+            launch::lift_startup_taints(&mut node, claim, after);
+        }
+        node
     }
 
     /// Offers another list from now on. Machines that were launched stay what they are.
@@ -130,8 +150,10 @@ impl KwokProvider {
         let delay = registration_delay(request.class.as_deref())?;
         let types = self.types_of(&request.claim.spec.node_class_ref).feed().current();
         let choice = launch::first_offered(&types, &request.offerings)?;
+        // No agent comes to put on the Node what overlays promise.
+        let choice = request.overlaid.as_deref().map_or(choice, |overlaid| launch::overlaid(choice, overlaid));
         let launched = launch::launched(&request.claim, choice);
-        let node = launch::node(&request.claim, &launched);
+        let node = self.node(&request.claim, &launched);
         if delay.is_zero() {
             write(&self.nodes, &node).await.map_err(|error| transient(&error))?;
         } else {
@@ -291,7 +313,7 @@ impl Provider for KwokProvider {
             };
             let delay = registration_delay(class.as_deref()).unwrap_or_default();
             let passed = Duration::try_from(now.duration_since(launched_at)).unwrap_or_default();
-            let node = launch::node(&claim, &launched);
+            let node = self.node(&claim, &launched);
             self.write_later(name, claim.uid(), node, launched, delay.saturating_sub(passed));
         }
         ready(()).boxed()
