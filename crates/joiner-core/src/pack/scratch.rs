@@ -15,6 +15,7 @@ use crate::model::{FixedState, Port, ResVec, Snapshot, fixed_state};
 use crate::offer_set::{self, OfferSet};
 use crate::pack::finder::Finders;
 use crate::pack::groups::{Groups, Host, asks_of_nodes};
+use crate::pack::opened::Watch;
 use crate::pack::place::Wants;
 use crate::pack::prepared::Prepared;
 use crate::pack::template::{OfferTable, Template};
@@ -114,6 +115,7 @@ pub struct Scratch<'s> {
     pub given_up: GivenUp,
     pub(crate) wants: Wants,
     pub(crate) finders: Finders,
+    pub(crate) watch: Watch,
     /// Machines per value of the keys that topology groups look at.
     pinned: HashMap<(KeyId, ValueId), i32, FixedState>,
     clock: i64,
@@ -135,11 +137,25 @@ pub struct NodeLoad {
 impl<'s> Scratch<'s> {
     /// A fresh state over a snapshot.
     pub fn new(snapshot: &'s Snapshot, prepared: &'s Prepared, options: &'s Options) -> Self {
+        Self::with_opened(snapshot, prepared, options, &[])
+    }
+
+    /// The same where some values count as domains of spreads because machines open them.
+    pub(crate) fn with_opened(
+        snapshot: &'s Snapshot,
+        prepared: &'s Prepared,
+        options: &'s Options,
+        opened: &[(GroupIdx, ValueId)],
+    ) -> Self {
         let mut algebra = Algebra::new(&snapshot.vocabulary);
-        let groups = Groups::new(snapshot, &mut algebra);
+        let mut groups = Groups::new(snapshot, &mut algebra);
+        groups.count_over(opened);
+        let mut offers = OfferTable::default();
+        let watch = Watch::new(snapshot, &mut algebra, &mut offers, &prepared.templates, &mut groups);
         Self {
             options,
-            offers: OfferTable::default(),
+            offers,
+            watch,
             templates: &prepared.templates,
             groups,
             room: prepared.room.clone(),
