@@ -600,7 +600,8 @@ impl Engine {
     /// Where pods wait to go, of the first that were given a place.
     fn awaited(&self) -> BTreeMap<String, Awaited> {
         let given = self.provisionable.iter().filter(|pod| !self.refused.contains_key(*pod));
-        let pods = given.take(REFUSALS).filter_map(|key| Some((self.cache.pods.get(key)?.uid()?, key)));
+        let pods =
+            given.take(REFUSALS).filter_map(|key| Some((self.cache.pods.get(key)?.uid.to_string(), key)));
         let pods: BTreeMap<String, &String> = pods.collect();
         if pods.is_empty() {
             return BTreeMap::new();

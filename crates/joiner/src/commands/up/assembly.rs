@@ -107,7 +107,8 @@ impl Design {
         let client = Client::new(server.clone(), "default");
         let controllers = self.catalogue.map(|Offer { catalogue, for_all }| -> anyhow::Result<Controllers> {
             let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
-            let mut provider = KwokProvider::new(client.clone(), catalogue, clock.clone()).serving_aws(for_all);
+            let mut provider =
+                KwokProvider::new(client.clone(), catalogue, clock.clone()).serving_aws(for_all);
             if let Some(after) = self.startup_taints {
                 provider = provider.lifting_startup_taints(after);
             }

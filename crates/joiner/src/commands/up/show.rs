@@ -263,15 +263,16 @@ impl Show {
             if let Stage::Rested(goes_on) = stage {
                 break goes_on;
             }
-            if stage == Stage::Begun
-                && begun.get_or_insert_with(Instant::now).elapsed() >= ONCE_AT_MOST
-            {
+            if stage == Stage::Begun && begun.get_or_insert_with(Instant::now).elapsed() >= ONCE_AT_MOST {
                 let (counts, starting) = {
                     let board = self.cluster.board.open();
                     (board.counts(), board.starting())
                 };
                 let what = rest::words(counts, starting, &self.cluster.summary.borrow());
-                break Some(format!("not at rest after {} s: {what}; a higher --speed helps", ONCE_AT_MOST.as_secs()));
+                break Some(format!(
+                    "not at rest after {} s: {what}; a higher --speed helps",
+                    ONCE_AT_MOST.as_secs()
+                ));
             }
             if self.is_over() {
                 // Why is told by whoever ends it.
