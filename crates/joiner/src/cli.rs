@@ -59,7 +59,7 @@ pub enum Command {
     WhatIf(Box<crate::commands::what_if::WhatIfArgs>),
     /// Find what is wrong with pools, pods and overlays before they are applied.
     Lint(Box<crate::commands::lint::LintArgs>),
-    /// Print older NodePools and Provisioners as karpenter.sh/v1.
+    /// Print older NodePools, Provisioners and node classes of AWS as they are written today.
     Convert(ConvertArgs),
     /// Print the CustomResourceDefinitions joiner serves.
     Crds(CrdsArgs),
@@ -151,6 +151,7 @@ What changed meaning is said on standard error, one line each. Objects that are 
 
 Examples:
   joiner convert -f provisioner.yaml > nodepool.yaml
+  joiner convert -f pools.yaml -f classes.yaml | kubectl apply -f -     kubelet settings go from pools to their classes
   kubectl get provisioners -o yaml | joiner convert -f -")]
 pub struct ConvertArgs {
     /// File, folder or `-` (standard input); repeatable.
@@ -168,7 +169,7 @@ pub struct ConvertArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  joiner crds | kubectl apply -f -")]
 pub struct CrdsArgs {
-    /// Only these (plural, kind or full name), e.g. `nodepools`.
+    /// Only these (plural, kind or full name), e.g. `nodepools`. `ec2nodeclasses`, of the AWS provider, are printed when they are named.
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
     /// Output format.
