@@ -82,7 +82,8 @@ Examples:
   joiner plan -f shop.yaml                                   the machines a shop needs on hypothetical types
   joiner plan -f shop.yaml --catalog aws                     the same on AWS us-west-2 types at real prices
   joiner plan -f shop/ -f pools.yaml -o wide                 several files or folders, more columns
-  kubectl get nodepools,nodes,pods -A -o json | joiner plan -f -     what a cluster's pending pods need
+  kubectl get nodepools,nodes,pods -A -o json | joiner plan -f -     what a cluster costs, and what its pending pods need
+  joiner plan --from prod.yaml                               the same of a snapshot
   joiner plan --from prod.yaml --from-mode intent            what joiner would have built for a cluster's workloads
   joiner plan -f shop.yaml --explain default/web-0           why this pod goes where it goes
 
@@ -142,6 +143,9 @@ pub struct PlanArgs {
     /// Leave the lower bound out (it is the slowest part for many kinds of pods).
     #[arg(long)]
     pub no_lower_bound: bool,
+    /// Do not work out what the pods of the nodes that stand would cost packed afresh (with many pods it takes as long as the plan).
+    #[arg(long)]
+    pub no_afresh: bool,
 }
 
 /// Arguments of `convert`.
