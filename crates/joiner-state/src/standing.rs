@@ -13,7 +13,7 @@ use joiner_core::model::{NodeIdx, Snapshot};
 use crate::cluster::Cluster;
 use crate::costs::is_commitment;
 use crate::lower::{Frame, Lowered, Lowering};
-use crate::nodes::Place;
+use crate::nodes::ResolvedNode;
 use crate::pod_table::{Intent, NONE, PodRecord};
 use crate::pods::Pending;
 
@@ -114,21 +114,23 @@ impl Standing {
 
     fn lower_without(&self, stay: &BTreeSet<String>, before: &Snapshot) -> Snapshot {
         let cluster = &self.cluster;
-        let is_left = |place: &Place| cluster.machines.nodes.contains_key(&place.name) && stay.contains(&place.name);
+        let is_left = |node: &ResolvedNode| {
+            cluster.machines.nodes.contains_key(&node.name) && stay.contains(&node.name)
+        };
         let mut lowering = Lowering::new(cluster, Frame::default());
         lowering.lower_pools_and_types();
-        let mut places = lowering.settle_places(is_left);
+        let mut resolved = lowering.resolve_nodes(is_left);
         lowering.give_back_reservations(before, stay);
-        lowering.use_up_commitments(&mut places);
-        places.iter_mut().for_each(|place| place.accepts_pods = false);
-        lowering.find_preferred_taints(&places);
+        lowering.use_up_commitments(&mut resolved);
+        resolved.iter_mut().for_each(|node| node.accepts_pods = false);
+        lowering.find_preferred_taints(&resolved);
         lowering.lower_what_pods_need();
         lowering.deduce_default_spread();
         let mut pending = Pending::default();
         for (row, pod) in cluster.pods.iter().filter(|(_, pod)| pod.intent == Intent::Moving) {
             lowering.lower_pending(row, pod, &mut pending);
         }
-        let nodes = lowering.lower_nodes(places);
+        let nodes = lowering.lower_nodes(resolved);
         lowering.frame.snapshot.with(nodes, pending.classes, pending.pods)
     }
 

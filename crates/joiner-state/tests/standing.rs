@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use build::*;
 use joiner_api::instance_type::{Reservation, TypeRequirement};
-use joiner_core::model::names::CPU;
 use joiner_core::model::Snapshot;
+use joiner_core::model::names::CPU;
 use joiner_state::{Cluster, Standing, Stays};
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
@@ -64,11 +64,16 @@ fn pods_of_nodes_that_are_given_up_wait() {
     let (lowered, mut standing) = with(&nodes, &pods).finish_and_keep();
     assert_eq!(waiting(&lowered.snapshot), ["default/pending"]);
     let rows = standing.nodes(&lowered.snapshot);
-    let told: Vec<_> = rows.iter().map(|row| (&*lowered.snapshot.nodes[row.node.at()].name, row.pods, row.stays)).collect();
+    let told: Vec<_> =
+        rows.iter().map(|row| (&*lowered.snapshot.nodes[row.node.at()].name, row.pods, row.stays)).collect();
     assert_eq!(told, [("a", 1, None), ("b", 1, None)]);
 
     let fresh = afresh(&mut standing, &lowered.snapshot, &[]);
-    assert_eq!(waiting(&fresh), ["default/web-0", "default/web-1"], "daemons, mirrors and what goes stay out of it");
+    assert_eq!(
+        waiting(&fresh),
+        ["default/web-0", "default/web-1"],
+        "daemons, mirrors and what goes stay out of it"
+    );
     assert!(fresh.nodes.is_empty());
 
     let fresh = afresh(&mut standing, &lowered.snapshot, &["a"]);
@@ -97,12 +102,15 @@ fn a_question_leaves_no_trace_in_the_next() {
 
 #[test]
 fn some_nodes_stay_by_nature() {
-    let label = |key: &'static str, value: &'static str| move |node: &mut Value| node["metadata"]["labels"][key] = json!(value);
+    let label = |key: &'static str, value: &'static str| {
+        move |node: &mut Value| node["metadata"]["labels"][key] = json!(value)
+    };
     let nodes = [
         stands("control", "large", label("node-role.kubernetes.io/control-plane", "")),
         stands("dear", "huge", |_| ()),
         stands("master", "large", |node| {
-            node["spec"]["taints"] = json!([{"key": "node-role.kubernetes.io/master", "effect": "NoSchedule"}]);
+            node["spec"]["taints"] =
+                json!([{"key": "node-role.kubernetes.io/master", "effect": "NoSchedule"}]);
         }),
         stands("plain", "large", |_| ()),
         stands("stage-1", "large", label("karpenter.sh/nodepool", "stage")),
@@ -156,7 +164,9 @@ fn reserved_units_come_back_with_their_nodes() {
     cluster.add_catalogue(None, [large], &[]);
     cluster.add_nodepool(&pool("default")).expect("a good pool");
     for name in ["a", "b"] {
-        let node = stands(name, "large", |node| node["metadata"]["labels"]["karpenter.sh/capacity-type"] = json!("reserved"));
+        let node = stands(name, "large", |node| {
+            node["metadata"]["labels"]["karpenter.sh/capacity-type"] = json!("reserved")
+        });
         cluster.add_node(&node).expect("a good node");
     }
     let (lowered, mut standing) = cluster.finish_and_keep();

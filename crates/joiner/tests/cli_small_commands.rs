@@ -213,7 +213,8 @@ fn lint_does_not_send_back_what_was_converted() {
     }
     let hopeless = joiner("lint -f CONVERT/ec2nodeclass-custom-v1beta1.yaml");
     assert!(
-        hopeless.out.contains("write it anew, for `joiner convert` cannot") && hopeless.out.contains("select images"),
+        hopeless.out.contains("write it anew, for `joiner convert` cannot")
+            && hopeless.out.contains("select images"),
         "{}",
         hopeless.shown()
     );
@@ -233,9 +234,12 @@ fn the_definition_of_aws_is_printed_when_it_is_named() {
 
 #[test]
 fn converting_again_changes_nothing() {
-    for file in
-        ["provisioner.yaml", "nodepool-v1beta1.yaml", "nodepool-paper-words.yaml", "ec2nodeclass-v1beta1.yaml"]
-    {
+    for file in [
+        "provisioner.yaml",
+        "nodepool-v1beta1.yaml",
+        "nodepool-paper-words.yaml",
+        "ec2nodeclass-v1beta1.yaml",
+    ] {
         let first = joiner(&format!("convert -f CONVERT/{file}"));
         let folder = std::env::temp_dir().join(format!("joiner-convert-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a temporary folder");

@@ -208,8 +208,8 @@ fn plan_of(arguments: &str) -> Value {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut streams = Streams { out: &mut out, err: &mut err, width: 100, unicode: true };
     joiner::run(line.split_whitespace().map(OsString::from), &mut streams);
-    let mut plan: Value =
-        serde_json::from_slice(&out).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&err)));
+    let mut plan: Value = serde_json::from_slice(&out)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&err)));
     plan["timing"].take();
     plan
 }
@@ -260,7 +260,9 @@ fn packed_afresh_is_a_plan_for_the_same_pods() {
     objects.retain(|of| of["metadata"]["name"] != "cellar-1" && of["spec"]["nodeName"] != "cellar-1");
     let workloads = ["Deployment", "ReplicaSet", "StatefulSet"];
     objects.retain(|of| !workloads.iter().any(|kind| of["kind"] == *kind));
-    let standing = with_file("standing.json", &list(&objects), |file| plan_of(&format!("-f {file}")))["standing"].clone();
+    let standing =
+        with_file("standing.json", &list(&objects), |file| plan_of(&format!("-f {file}")))["standing"]
+            .clone();
     objects.retain(|of| of["kind"] != "Node");
     objects.retain(|of| of["kind"] != "Pod" || of["metadata"]["labels"]["app"] != "agent");
     for object in &mut objects {
@@ -300,7 +302,8 @@ fn costs_apply_to_what_stands_and_to_what_is_packed() {
     let model = "apiVersion: joiner.sh/v1alpha1\nkind: CostModel\nmetadata: {name: m}\nspec:\n  perNodeFees: [{name: f, requirements: [], pricePerHour: 1}]\n";
     let plain = plan_of(&format!("-f {CLUSTER}"))["standing"].clone();
     let dear = with_file("fees.yaml", model, |file| plan_of(&format!("-f {CLUSTER} --cost-model {file}")))["standing"].clone();
-    let more = dear["pricePerHour"].as_f64().unwrap_or_default() - plain["pricePerHour"].as_f64().unwrap_or_default();
+    let more = dear["pricePerHour"].as_f64().unwrap_or_default()
+        - plain["pricePerHour"].as_f64().unwrap_or_default();
     assert!((more - 6.0).abs() < 1e-6, "a dollar for each of six nodes: {more}");
     let nodes = |standing: &Value| standing["packedAfresh"]["nodes"].as_u64().unwrap_or_default();
     assert!(nodes(&dear) <= nodes(&plain), "with a fee per node fewer are cheaper");
@@ -324,8 +327,13 @@ fn what_holds_a_node_is_named_and_freed_by_a_change() {
     assert_eq!(held(""), (all.map(str::to_owned).to_vec(), 4));
     let freed = held("--edit shop/poddisruptionbudget/db:spec.maxUnavailable=1");
     assert_eq!(freed, ([all[0], all[2]].map(str::to_owned).to_vec(), 5));
-    let (told, given_up) = held("--edit nodepool/default:spec.disruption={consolidateAfter:0s,budgets:[{nodes:'0'}]}");
-    assert_eq!((told.iter().filter(|line| line.ends_with("PoolBudget -")).count(), given_up), (5, 1), "{told:?}");
+    let (told, given_up) =
+        held("--edit nodepool/default:spec.disruption={consolidateAfter:0s,budgets:[{nodes:'0'}]}");
+    assert_eq!(
+        (told.iter().filter(|line| line.ends_with("PoolBudget -")).count(), given_up),
+        (5, 1),
+        "{told:?}"
+    );
     let (told, _) = held("--edit nodepool/default:spec.limits={cpu:0}");
     assert!(told.contains(&"group-1 NoOtherPlace shop/api-1-0".to_owned()), "{told:?}");
     let none = run(&format!("-f {SHOP} --remove node/node-1 --repack"), "");

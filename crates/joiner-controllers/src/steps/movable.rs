@@ -68,7 +68,11 @@ impl fmt::Display for Hold {
             Self::Budget(budget) => write!(f, "PodDisruptionBudget `{budget}` allows no disruption"),
             Self::SeveralBudgets(budgets) => {
                 let names: Vec<String> = budgets.iter().map(|budget| format!("`{budget}`")).collect();
-                write!(f, "PodDisruptionBudgets {} all select it: such a pod is not evicted", names.join(", "))
+                write!(
+                    f,
+                    "PodDisruptionBudgets {} all select it: such a pod is not evicted",
+                    names.join(", ")
+                )
             }
         }
     }
@@ -162,9 +166,7 @@ impl<'a> Movable<'a> {
                 let key = (namespace, one.name_any());
                 self.exhausted.get(&key).copied().unwrap_or(false).then_some(Hold::Budget(key.1))
             }
-            several => {
-                Some(Hold::SeveralBudgets(several.iter().map(|budget| budget.name_any()).collect()))
-            }
+            several => Some(Hold::SeveralBudgets(several.iter().map(|budget| budget.name_any()).collect())),
         }
     }
 
@@ -323,7 +325,8 @@ mod tests {
         let two = [budget("b", json!({"maxUnavailable": 1})), budget("c", json!({"maxUnavailable": 1}))];
         assert_eq!(case(&two, &one), Some("SeveralBudgets"));
         let mut told = budget("b", json!({"maxUnavailable": 1}));
-        told["status"] = json!({"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 2});
+        told["status"] =
+            json!({"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 2});
         assert_eq!(case(&[told.clone()], &one), Some("DisruptionBudget"), "the status knows better");
         told["spec"]["unhealthyPodEvictionPolicy"] = json!("AlwaysAllow");
         assert_eq!(case(&[told.clone()], &one), None, "the pod is not ready");
@@ -336,14 +339,14 @@ mod tests {
     #[test]
     fn volumes_of_one_node_hold_their_pod() {
         let claiming = pod(|pod| {
-            pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data-p"}}]);
+            pod["spec"]["volumes"] =
+                json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data-p"}}]);
         });
         let ephemeral = pod(|pod| {
-            pod["spec"]["volumes"] = json!([{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]);
+            pod["spec"]["volumes"] =
+                json!([{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]);
         });
-        let on_host = |key: &str| {
-            json!({"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": "In", "values": ["n"]}]}]}}})
-        };
+        let on_host = |key: &str| json!({"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": "In", "values": ["n"]}]}]}}});
         for (spec, holds) in [
             (json!({"local": {"path": "/data"}}), true),
             (json!({"hostPath": {"path": "/data"}}), true),
@@ -353,7 +356,8 @@ mod tests {
         ] {
             let volume: PersistentVolume = of(json!({"metadata": {"name": "v"}, "spec": spec}));
             for (pod, name) in [(&claiming, "data-p"), (&ephemeral, "p-data")] {
-                let claim: PersistentVolumeClaim = of(json!({"metadata": {"name": name, "namespace": "shop"}, "spec": {"volumeName": "v"}}));
+                let claim: PersistentVolumeClaim =
+                    of(json!({"metadata": {"name": name, "namespace": "shop"}, "spec": {"volumeName": "v"}}));
                 let objects = Objects {
                     claims: BTreeMap::from([(("shop".to_owned(), name.to_owned()), &claim)]),
                     volumes: BTreeMap::from([("v", &volume)]),
@@ -366,11 +370,15 @@ mod tests {
 
     #[test]
     fn nodes_are_held_by_their_mark_and_by_budgets_of_their_pool() {
-        let node = |annotations: Value| -> Node { of(json!({"metadata": {"name": "n", "annotations": annotations}})) };
+        let node = |annotations: Value| -> Node {
+            of(json!({"metadata": {"name": "n", "annotations": annotations}}))
+        };
         let pool = |budgets: Value| -> NodePool {
-            of(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": {
+            of(
+                json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": {
                 "disruption": {"consolidateAfter": "0s", "budgets": budgets},
-                "template": {"spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}}))
+                "template": {"spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}}),
+            )
         };
         let plain = node(json!({}));
         for (budgets, holds) in [
@@ -382,7 +390,8 @@ mod tests {
             (json!([{"nodes": "0", "schedule": "@daily", "duration": "8h"}]), false),
         ] {
             let pool = pool(budgets.clone());
-            let movable = Movable::new(Objects { pools: BTreeMap::from([("a", &pool)]), ..Objects::default() });
+            let movable =
+                Movable::new(Objects { pools: BTreeMap::from([("a", &pool)]), ..Objects::default() });
             let found = movable.holds_node(&plain, Some("a")).map(|hold| hold.code());
             assert_eq!(found, holds.then_some("PoolBudget"), "{budgets}");
         }

@@ -31,7 +31,8 @@ fn root() -> PathBuf {
 
 /// What `joiner` prints.
 fn joiner(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_joiner")).args(arguments).current_dir(root()).output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_joiner")).args(arguments).current_dir(root()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -115,11 +116,8 @@ fn apply_converted(kubectl: &Terminal) {
         // What convert prints is no finding of lint that would send back to it.
         let file = root().join(format!("target/converted-{}.yaml", std::process::id()));
         std::fs::write(&file, &converted).unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_joiner"))
-            .args(["lint", "-f"])
-            .arg(&file)
-            .output()
-            .unwrap();
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_joiner")).args(["lint", "-f"]).arg(&file).output().unwrap();
         let _ = std::fs::remove_file(&file);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(!said.contains("joiner convert"), "{said}");

@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use joiner_core::decide::{self, Options, Packing};
 use joiner_core::model::Snapshot;
-use joiner_record::plan::{
-    AfreshDocument, StandingDocument, StaysDocument, reasons, to_nano,
-};
+use joiner_record::plan::{AfreshDocument, StandingDocument, StaysDocument, reasons, to_nano};
 use joiner_state::{Standing, StandingNode, Stays};
 
 /// How often pods that found no place may keep their nodes before the question is given up: limits can turn away others each time.

@@ -10,7 +10,11 @@ pub fn write(standing: &StandingDocument, streams: &mut Streams) -> std::io::Res
     if standing.nodes > 0 {
         let price = standing.price_per_hour;
         let mut parts = vec![
-            format!("{BOLD}{}/h today{BOLD:#} ({}/month)", show::money(price), show::money(price * HOURS_PER_MONTH)),
+            format!(
+                "{BOLD}{}/h today{BOLD:#} ({}/month)",
+                show::money(price),
+                show::money(price * HOURS_PER_MONTH)
+            ),
             plural(standing.nodes, "node"),
             plural(standing.pods, "pod"),
         ];

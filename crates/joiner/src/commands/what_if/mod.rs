@@ -83,7 +83,9 @@ pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> 
         };
         let repacked = repack::apply(&mut changed, &options, &mut lower)?;
         let mut after = intake(&arguments.plan, &changed.items)?;
-        [&mut before, &mut after].map(|side| side.uses("PodDisruptionBudget"));
+        for side in [&mut before, &mut after] {
+            side.uses("PodDisruptionBudget");
+        }
         (after, Some(repacked))
     } else {
         (after, None)
@@ -97,8 +99,11 @@ pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> 
         (repacked, today.and_then(|today| today.packed_afresh))
     });
     let (rows_before, rows_after) = (stand::rows(&before), stand::rows(&after));
-    let what_if = WhatIf::new(changed.done, &changed.freed, before, after)
-        .with_repacked(repacked, stand::waste(&rows_before), stand::waste(&rows_after));
+    let what_if = WhatIf::new(changed.done, &changed.freed, before, after).with_repacked(
+        repacked,
+        stand::waste(&rows_before),
+        stand::waste(&rows_after),
+    );
     match arguments.plan.output {
         Output::Table | Output::Wide => table::write(&what_if, &rows_before, &rows_after, streams)?,
         Output::Json => streams.out.write_all(show::value(&what_if, Format::Json)?.as_bytes())?,

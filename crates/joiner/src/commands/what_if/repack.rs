@@ -45,7 +45,9 @@ pub fn apply(changed: &mut Changed, options: &Options, lower: &mut Lower) -> any
         return Err(InputError {
             path: Some("--repack".to_owned()),
             message: "the input has no Node, so nothing stands that could be packed again".to_owned(),
-            remedy: Some("give a snapshot with --from, or what `kubectl get nodes,pods -A -o json` prints".to_owned()),
+            remedy: Some(
+                "give a snapshot with --from, or what `kubectl get nodes,pods -A -o json` prints".to_owned(),
+            ),
             ..InputError::default()
         }
         .into());

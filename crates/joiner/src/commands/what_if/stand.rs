@@ -42,12 +42,18 @@ pub fn rows(side: &Side) -> Vec<Row> {
         }
         let text = |value: &Option<Box<str>>| value.as_deref().map(str::to_owned);
         let shown = &node.shown;
-        rows.push(row(snapshot, &used, &shown.allocatable, shown.price, Row {
-            is_new: node.bought.is_some(),
-            kind: [&shown.pool, &shown.instance_type, &shown.zone, &shown.capacity_type].map(text),
-            pods: running.get(&at).copied().unwrap_or(0) + new.len(),
-            ..EMPTY
-        }));
+        rows.push(row(
+            snapshot,
+            &used,
+            &shown.allocatable,
+            shown.price,
+            Row {
+                is_new: node.bought.is_some(),
+                kind: [&shown.pool, &shown.instance_type, &shown.zone, &shown.capacity_type].map(text),
+                pods: running.get(&at).copied().unwrap_or(0) + new.len(),
+                ..EMPTY
+            },
+        ));
     }
     // New machines come first in a plan's document.
     for (machine, node) in plan.machines.iter().zip(&side.plan.nodes) {

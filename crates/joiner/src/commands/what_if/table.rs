@@ -53,7 +53,11 @@ fn stays(repack: &Repack, streams: &mut Streams) -> std::io::Result<()> {
         }
     }
     if let Some(rest) = nodes.get(GROUPS_SHOWN..).filter(|rest| !rest.is_empty()) {
-        writeln!(streams.out, "  {DIM}and {} more (-o json lists all){DIM:#}", show::plural(rest.len(), "node"))?;
+        writeln!(
+            streams.out,
+            "  {DIM}and {} more (-o json lists all){DIM:#}",
+            show::plural(rest.len(), "node")
+        )?;
     }
     if let Some(afresh) = repack.packed_afresh.as_ref().filter(|_| !repack.stays.is_empty()) {
         let bound = afresh.lower_bound_per_hour.map(|bound| format!(" (bound {}/h)", show::money(bound)));
