@@ -13,7 +13,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
-use crate::pods::{self, Protection};
+use crate::pods::{self, CachedPod, Protection};
 
 /// The reason as budgets of pools know it.
 const REASON: &str = "Underutilized";
@@ -86,7 +86,7 @@ pub struct Objects<'a> {
     /// Budgets of pods by namespace.
     pub budgets: BTreeMap<String, Vec<&'a PodDisruptionBudget>>,
     /// All pods by namespace.
-    pub pods: BTreeMap<String, Vec<&'a Pod>>,
+    pub pods: BTreeMap<String, Vec<CachedPod>>,
     /// Volume claims.
     pub claims: BTreeMap<(String, String), &'a PersistentVolumeClaim>,
     /// Volumes by name.
@@ -134,34 +134,35 @@ impl<'a> Movable<'a> {
 
     /// What holds a pod where it is.
     pub fn holds_pod(&self, pod: &Pod) -> Option<Hold> {
-        if !pods::is_active(pod) {
+        let cached = CachedPod::new(pod);
+        if !pods::is_active(&cached) {
             return None;
         }
         // Daemons and mirror pods protect their node too.
-        match pods::protection(pod) {
+        match cached.protection() {
             Protection::None => {}
             Protection::Open => return Some(Hold::Protected(None)),
             Protection::Until(end) => return Some(Hold::Protected(Some(end))),
         }
-        if !pods::is_reschedulable(pod) {
+        if !pods::is_reschedulable(&cached) {
             return None;
         }
         if pod.metadata.owner_references.as_ref().is_none_or(Vec::is_empty) {
             return Some(Hold::Bare);
         }
-        self.local_volume(pod).map(Hold::LocalVolume).or_else(|| self.budget(pod))
+        self.local_volume(&cached).map(Hold::LocalVolume).or_else(|| self.budget(&cached, is_ready(pod)))
     }
 
-    fn budget(&self, pod: &Pod) -> Option<Hold> {
+    fn budget(&self, pod: &CachedPod, is_ready: bool) -> Option<Hold> {
         if pods::tolerates_disruption(pod) {
             return None;
         }
-        let namespace = namespace_of(pod.metadata.namespace.as_deref());
+        let namespace = namespace_of(Some(&pod.common.namespace));
         let all = self.objects.budgets.get(&namespace)?.iter();
         let selecting: Vec<&&PodDisruptionBudget> = all.filter(|budget| selects(budget, pod)).collect();
         match selecting.as_slice() {
             [] => None,
-            [one] if always_allows(one) && !is_ready(pod) => None,
+            [one] if always_allows(one) && !is_ready => None,
             [one] => {
                 let key = (namespace, one.name_any());
                 self.exhausted.get(&key).copied().unwrap_or(false).then_some(Hold::Budget(key.1))
@@ -171,15 +172,9 @@ impl<'a> Movable<'a> {
     }
 
     /// A claim whose volume is tied to one node.
-    fn local_volume(&self, pod: &Pod) -> Option<String> {
-        let namespace = namespace_of(pod.metadata.namespace.as_deref());
-        let volumes = pod.spec.as_ref()?.volumes.iter().flatten();
-        let names = volumes.filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
-            (Some(claim), _) => Some(claim.claim_name.clone()),
-            (None, Some(_)) => Some(format!("{}-{}", pod.name_any(), volume.name)),
-            (None, None) => None,
-        });
-        names.into_iter().find(|name| {
+    fn local_volume(&self, pod: &CachedPod) -> Option<String> {
+        let namespace = namespace_of(Some(&pod.common.namespace));
+        pod.volume_claims().find(|name| {
             let claim = self.objects.claims.get(&(namespace.clone(), name.clone()));
             let volume = claim.and_then(|claim| claim.spec.as_ref()?.volume_name.as_deref());
             volume.and_then(|name| self.objects.volumes.get(name)).is_some_and(|volume| is_local(volume))
@@ -192,7 +187,7 @@ pub fn namespace_of(namespace: Option<&str>) -> String {
     namespace.filter(|namespace| !namespace.is_empty()).unwrap_or("default").to_owned()
 }
 
-fn selects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+fn selects(budget: &PodDisruptionBudget, pod: &CachedPod) -> bool {
     // Without a selector it is about no pod, with an empty one about all.
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     selector.is_some_and(|selector| pods::selects(selector, pod))
@@ -209,12 +204,12 @@ fn is_ready(pod: &Pod) -> bool {
 }
 
 /// Whether a budget lets no pod go: as its status says, and without one by its pods on nodes, all taken as healthy.
-fn allows_nothing(budget: &PodDisruptionBudget, pods: &[&Pod]) -> bool {
+fn allows_nothing(budget: &PodDisruptionBudget, pods: &[CachedPod]) -> bool {
     if let Some(allowed) = budget.status.as_ref().and_then(|status| status.disruptions_allowed) {
         return allowed <= 0;
     }
     let Some(spec) = &budget.spec else { return false };
-    let is_one = |pod: &&&Pod| pods::is_active(pod) && pods::node_name(pod).is_some() && selects(budget, pod);
+    let is_one = |pod: &&CachedPod| pods::is_active(pod) && pods::node_name(pod).is_some() && selects(budget, pod);
     let count = pods.iter().filter(is_one).count() as i64;
     let of = |amount: &IntOrString| match amount {
         IntOrString::Int(number) => i64::from(*number),
@@ -298,7 +293,7 @@ mod tests {
             let budgets: Vec<PodDisruptionBudget> = budgets.iter().cloned().map(of).collect();
             let objects = Objects {
                 budgets: BTreeMap::from([("shop".to_owned(), budgets.iter().collect())]),
-                pods: BTreeMap::from([("shop".to_owned(), vec![&one, &other])]),
+                pods: BTreeMap::from([("shop".to_owned(), vec![CachedPod::new(&one), CachedPod::new(&other)])]),
                 ..Objects::default()
             };
             held(pod, objects)

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use joiner_api::NodePool;
 use joiner_api::names::NODEPOOL_LABEL;
+use joiner_controllers::pods::CachedPod;
 use joiner_controllers::steps::movable::{Hold, Movable, Objects, namespace_of};
 use joiner_core::decide::{self, Options, Packing};
 use joiner_record::plan::{StaysDocument, reasons};
@@ -121,7 +122,7 @@ fn holds(items: &[Item]) -> Vec<(String, Option<String>, Hold)> {
         objects.budgets.entry(space(&budget.metadata.namespace)).or_default().push(budget);
     }
     for pod in &pods {
-        objects.pods.entry(space(&pod.metadata.namespace)).or_default().push(pod);
+        objects.pods.entry(space(&pod.metadata.namespace)).or_default().push(CachedPod::new(pod));
     }
     for claim in &claims {
         objects.claims.insert((space(&claim.metadata.namespace), claim.name_any()), claim);
@@ -136,7 +137,8 @@ fn holds(items: &[Item]) -> Vec<(String, Option<String>, Hold)> {
         found.extend(movable.holds_node(node, pool).map(|hold| (node.name_any(), None, hold)));
     }
     for pod in &pods {
-        let Some(node) = joiner_controllers::pods::node_name(pod) else { continue };
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty());
+        let Some(node) = node else { continue };
         let name = format!("{}/{}", space(&pod.metadata.namespace), pod.name_any());
         found.extend(movable.holds_pod(pod).map(|hold| (node.to_owned(), Some(name), hold)));
     }
