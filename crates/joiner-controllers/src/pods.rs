@@ -31,6 +31,9 @@ pub struct CachedPod {
     pub common: Arc<Common>,
     /// What few pods have.
     rare: Option<Box<Rare>>,
+    /// In seconds; the least number stands for a pod that does not say.
+    created: i64,
+    is_running: bool,
     is_terminal: bool,
     /// The scheduler found no place for it, and has none in mind.
     is_refused: bool,
@@ -90,6 +93,8 @@ impl CachedPod {
             node: node.map(Into::into),
             common: Arc::new(Common::new(pod)),
             rare: (rare != Rare::default()).then(|| Box::new(rare)),
+            created: pod.metadata.creation_timestamp.as_ref().map_or(i64::MIN, |time| time.0.as_second()),
+            is_running: phase == Some("Running"),
             is_terminal: matches!(phase, Some("Succeeded" | "Failed")),
             is_refused: is_unschedulable && nominated.is_none_or(str::is_empty),
         }
@@ -101,6 +106,11 @@ impl CachedPod {
             "" => self.name.to_string(),
             namespace => format!("{namespace}/{}", self.name),
         }
+    }
+
+    /// When it was made, to the second.
+    pub fn created(&self) -> Option<Timestamp> {
+        Timestamp::from_second(self.created).ok()
     }
 
     /// When it is to be gone, if it is being deleted.
@@ -187,6 +197,11 @@ fn shared<T: Ord + ?Sized>(known: &mut BTreeSet<Arc<T>>, part: &mut Arc<T>) {
 /// Phase Succeeded or Failed.
 pub fn is_terminal(pod: &CachedPod) -> bool {
     pod.is_terminal
+}
+
+/// Phase Running.
+pub fn is_running(pod: &CachedPod) -> bool {
+    pod.is_running
 }
 
 /// Being deleted.
