@@ -22,6 +22,8 @@ pub(crate) type Opened = Vec<(GroupIdx, ValueId)>;
 /// What machines of a run had better not open.
 #[derive(Debug)]
 pub(crate) struct Watch {
+    /// What counts as domains in this pass.
+    pub(crate) opened: Opened,
     spreads: Vec<Watched>,
     masks: HashMap<(PoolIdx, ReqId), Option<OfferSet>, FixedState>,
 }
@@ -44,7 +46,8 @@ impl Watch {
         templates: &[Template],
         groups: &mut Groups,
     ) -> Self {
-        let mut watch = Self { spreads: Vec::new(), masks: HashMap::with_hasher(fixed_state()) };
+        let mut watch =
+            Self { opened: Opened::new(), spreads: Vec::new(), masks: HashMap::with_hasher(fixed_state()) };
         let mut everywhere: HashMap<KeyId, Vec<ValueId>, FixedState> = HashMap::with_hasher(fixed_state());
         let mut at_group: HashMap<GroupIdx, usize, FixedState> = HashMap::with_hasher(fixed_state());
         let mut world = World { snapshot, algebra, offers, templates };
@@ -157,14 +160,14 @@ impl Scratch<'_> {
         }
     }
 
-    /// The offerings to try for a new machine, one set after the other: those that open no domain, then all. For a virtual pod no domain is
-    /// opened: real pods go where they would go without buffers.
+    /// The offerings to try for a new machine, one set after the other: those that open no domain, then all unless it is to open `none`: for a virtual
+    /// pod, because real pods go where they would go without buffers, and when all passes are over.
     pub(crate) fn least_opening(
         &mut self,
         pool: PoolIdx,
         met: ReqId,
         set: OfferSet,
-        filler: bool,
+        none: bool,
     ) -> [Option<OfferSet>; 2] {
         let Some(mask) = self.opening(pool, met).filter(|mask| offer_set::intersects(mask, &set)) else {
             return [Some(set), None];
@@ -172,7 +175,7 @@ impl Scratch<'_> {
         let mut closed = set.to_vec();
         offer_set::remove_all(&mut closed, &mask);
         let closed = (!offer_set::is_empty(&closed)).then(|| OfferSet::from(closed));
-        [closed, (!filler).then_some(set)]
+        [closed, (!none).then_some(set)]
     }
 
     /// If machines of this run open domains for pods that can't go there, and these do not count yet: every value that a machine may have, for every
@@ -202,7 +205,9 @@ impl Scratch<'_> {
             let Machine { pool, requirements, .. } = self.machines[at];
             let row = &snapshot.pools[pool.at()];
             if self.groups.looks_at_machine(snapshot, &mut self.algebra, group, requirements, row.taints) {
-                let offers = &self.machines[at].offers;
+                // What was trimmed may come back.
+                let Machine { offers, wide, .. } = &self.machines[at];
+                let offers = wide.as_ref().unwrap_or(offers);
                 values_of(snapshot, &self.algebra, row.catalogue, offers, requirements, key, &mut values);
             }
         }

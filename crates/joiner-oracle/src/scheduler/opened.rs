@@ -83,8 +83,10 @@ pub(super) fn newly(run: &Run<'_>, state: &State<'_>) -> Option<Vec<Opened>> {
         .machines
         .iter()
         .map(|machine| {
+            // What was trimmed may come back.
+            let choices = machine.wide.as_ref().unwrap_or(&machine.choices);
             let of_key = |key: &String| {
-                let all = machine.choices.iter().flat_map(|choice| values(choice, &machine.requirements, key));
+                let all = choices.iter().flat_map(|choice| values(choice, &machine.requirements, key));
                 (key.clone(), all.collect())
             };
             let values = keys.iter().map(of_key).collect();

@@ -151,6 +151,7 @@ fn open<'r>(
         pods: Vec::new(),
         min_values: template.min_values.clone(),
         held: BTreeSet::new(),
+        wide: None,
     };
     grow(run, state, rung, rules, &fresh)
 }
@@ -266,6 +267,7 @@ fn finish<'r>(
         pods: pods.to_vec(),
         min_values,
         held,
+        wide: machine.wide.clone(),
     })
 }
 
