@@ -353,6 +353,11 @@ impl ClusterCache {
         nodes.filter(|node| is_machine_of(key, node_key(node))).collect()
     }
 
+    /// Nodes with a provider id.
+    pub fn nodes_with_id<'w>(&'w self, id: &str) -> impl Iterator<Item = &'w Arc<Node>> + use<'w> {
+        self.nodes_of.get(id).into_iter().flatten().filter_map(|name| self.nodes.get(name))
+    }
+
     /// Claims of a node.
     pub fn claims_of(&self, node: &Node) -> Vec<&Arc<NodeClaim>> {
         let key = node_key(node);

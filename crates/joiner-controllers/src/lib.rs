@@ -40,6 +40,8 @@ mod deciding;
 pub mod decision;
 mod engine;
 pub mod executor;
+pub mod hooks;
+mod lives;
 mod machines;
 pub mod metrics;
 pub mod observed_times;

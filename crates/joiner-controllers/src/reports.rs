@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::conditions;
 use joiner_core::plan::Plan;
-use joiner_provider::{Error, Instance, Launch, Listed, Provider, Scope, Terminated, Unregistered};
+use joiner_provider::{
+    Error, HookAnswer, HookPoint, Instance, Launch, Listed, Provider, Scope, Terminated, Unregistered,
+};
 use joiner_record::{Orphan, Subject, Verb, Verdict};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -42,6 +44,8 @@ pub(crate) enum Report {
     Listed(Vec<(String, Result<Vec<Listed>, Failure>)>),
     /// Machines were handed over to the provider of that name, or not.
     Adopted(String, Vec<Unregistered>, Result<(), Failure>),
+    /// A provider was asked whether it has done its part in the life of the claim with that name and uid.
+    Hooked { claim: String, uid: String, point: HookPoint, answer: Result<HookAnswer, Failure> },
     /// A plan for the pods that were asked about.
     Decided(Question, Box<Plan>),
     /// How little the plan made at that time could have cost.
@@ -94,6 +98,7 @@ impl Engine {
                 self.put_back(&Key::Adoption, Verb::Adopt, object, &failure, now);
                 self.to_adopt.insert(provider, machines);
             }
+            Report::Hooked { claim, uid, point, answer } => self.hooked(&claim, &uid, point, answer),
             Report::Decided(question, plan) => self.decided(&question, *plan, now),
             Report::Bounded { time, bound } => self.bounded(time, bound),
             Report::Panicked { keys, message } => {
@@ -126,7 +131,11 @@ impl Engine {
                     self.node_changed(&change);
                 }
             }
-            Ok(Done::Pool(pool)) => drop(self.cache.pools.written(*pool)),
+            Ok(Done::Pool(pool)) => {
+                if let Some(change) = self.cache.pools.written(*pool) {
+                    self.tell_transitions_of_pool(&change);
+                }
+            }
             Ok(Done::Machine(Terminated::Gone)) => {
                 match command {
                     Command::Terminate { provider_id, .. } => {
@@ -134,11 +143,13 @@ impl Engine {
                         self.times.forget(provider_id);
                     }
                     Command::CancelLaunch { handle, .. } => drop(self.gone.insert(handle.0.clone())),
+                    Command::EndMachineOf { claim_uid, .. } => drop(self.gone.insert(claim_uid.clone())),
                     _ => {}
                 }
                 self.enqueue(key.clone());
             }
             Ok(Done::Machine(Terminated::Terminating)) => {}
+            Ok(Done::Found(found)) => self.machine_found(command, found),
             Ok(Done::Nothing) => self.pod_left(command, now),
             Err(failure) => return self.failed(key, command, failure),
         }
@@ -149,7 +160,7 @@ impl Engine {
         if let Command::Evict { namespace, name, uid } = command {
             // Until the watch shows it going, nobody asks again.
             let present = self.present();
-            self.evictions.refused(uid, present.monotonic);
+            self.evictions.asked(uid, present.monotonic);
             if let Some(pod) = self.cache.pods.get(&format!("{namespace}/{name}")) {
                 let verdict = Verdict::Evicted { reason: self.why_evicted(pod) };
                 let notes = Note::of(&**pod, &verdict, None).into_iter().collect();
@@ -160,8 +171,8 @@ impl Engine {
 
     fn why_evicted(&self, pod: &Pod) -> String {
         let node = crate::pods::node_name(pod).and_then(|node| self.cache.nodes.get(node));
-        let claim = node.and_then(|node| self.cache.claim_of(node));
-        let reason = claim.and_then(|claim| lifecycle::condition(claim, conditions::DISRUPTION_REASON));
+        let Some(claim) = node.and_then(|node| self.cache.claim_of(node)) else { return String::new() };
+        let reason = lifecycle::condition(claim, conditions::DISRUPTION_REASON);
         reason.map_or("Forceful Termination", |condition| condition.reason.as_str()).to_owned()
     }
 
@@ -171,8 +182,14 @@ impl Engine {
                 match failure {
                     Failure::Gone | Failure::Conflict => self.evictions.done(uid),
                     _ => {
-                        let present = self.present();
-                        let due = self.evictions.refused(uid, present.monotonic);
+                        let now = self.present().monotonic;
+                        let due = match (command, &failure) {
+                            (Command::Evict { .. }, Failure::Later(why)) => {
+                                self.tell_refused_eviction(command, why);
+                                self.evictions.refused(uid, why.clone(), now)
+                            }
+                            _ => self.evictions.asked(uid, now),
+                        };
                         self.queue.add(key.clone(), due);
                     }
                 }

@@ -106,7 +106,7 @@ pub fn event(verdict: &Verdict, place: Option<&Subject>) -> Option<EventWords> {
             let message = "no node may be removed for being empty now: its budgets allow none";
             words("DisruptionBlocked", false, message.to_owned())
         }
-        Verdict::Evicted { reason } => words("Evicted", false, format!("evicted: {reason}")),
+        Verdict::Evicted { reason } => words("Evicted", false, format!("Evicted pod: {reason}")),
         Verdict::WatchTrouble(trouble) => {
             let reason = match trouble.trouble {
                 Trouble::Forbidden => "WatchForbidden",
@@ -150,6 +150,7 @@ pub fn command(verb: Verb, subject: &Subject) -> String {
         Verb::ListPods => format!("list the pods of {}", object(subject)),
         Verb::Evict => format!("evict {}", object(subject)),
         Verb::Terminate => format!("end machine {}", subject.name),
+        Verb::FindMachine => format!("ask for machine {}", subject.name),
         Verb::CancelLaunch => format!("cancel the pending launch {}", subject.name),
         Verb::WriteEvent => "write an event".to_owned(),
         Verb::WriteRecord => format!("write the record of decisions to {}", object(subject)),

@@ -116,8 +116,11 @@ impl Calls {
                 let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
                 answer(api.patch(name, &merge, &Patch::Merge(patch)).await, |_| Done::Nothing)
             }
-            Command::Terminate { .. } | Command::CancelLaunch { .. } => {
-                Err(Problem::Refused(Failure::Other("the API server ends no machines".to_owned())))
+            Command::Terminate { .. }
+            | Command::CancelLaunch { .. }
+            | Command::EndMachineOf { .. }
+            | Command::FindMachine { .. } => {
+                Err(Problem::Refused(Failure::Other("the API server has no machines".to_owned())))
             }
         }
     }
