@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use joiner_api::names::kinds;
 use joiner_record::decision::MOST_NAMED;
 use joiner_record::{
-    Alternative, Command as Told, Decision, DecisionId, Entry, Outcome, PriceChange, Ring, Settled, Subject,
-    Verb, Verdict, words,
+    Alternative, Command as Told, Completed, Decision, DecisionId, Entry, Outcome, PriceChange, Ring,
+    Subject, Verb, Verdict, words,
 };
 use kube::ResourceExt;
 use tokio::sync::mpsc;
@@ -122,7 +122,7 @@ impl Journal {
         let count = if carried_out { commands.len() } else { 0 };
         let commands = commands.iter().take(count.min(MOST_NAMED)).map(|command| {
             let (verb, object) = described(command);
-            Told { verb, object, settled: None }
+            Told { verb, object, completed: None }
         });
         let before = moment.usd_per_hour;
         let decision = Decision {
@@ -160,11 +160,11 @@ impl Journal {
         let mut outcomes = results.map(outcome);
         for command in 0..MOST_NAMED {
             let outcome = outcomes.next().unwrap_or(Outcome::NotTried);
-            let settled = Settled { time: now, outcome };
-            if !self.ring.settle(id, command, settled.clone()) {
+            let completed = Completed { time: now, outcome };
+            if !self.ring.complete(id, command, completed.clone()) {
                 break;
             }
-            self.tell(|| Entry::Settled { id, command: command as u64, settled });
+            self.tell(|| Entry::Completed { id, command: command as u64, completed });
         }
     }
 
@@ -284,11 +284,11 @@ mod tests {
             .unwrap()
             .commands
             .iter()
-            .map(|of| of.settled.clone().unwrap().outcome)
+            .map(|of| of.completed.clone().unwrap().outcome)
             .collect();
         assert_eq!(outcomes, [Outcome::NotEmpty, Outcome::NotTried]);
         let kinds: Vec<bool> = std::iter::from_fn(|| told.try_recv().ok())
-            .map(|entry| matches!(entry, Entry::Settled { .. }))
+            .map(|entry| matches!(entry, Entry::Completed { .. }))
             .collect();
         assert_eq!(kinds, [false, true, true]);
     }

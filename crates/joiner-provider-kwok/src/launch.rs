@@ -21,8 +21,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub const PROVIDER_ID_PREFIX: &str = "kwok://";
 /// Value of the mark that kwok controllers look for.
 const FAKE: &str = "fake";
-/// The one partition there is.
-const PARTITION: &str = "a";
 
 /// A type and the terms it is taken on.
 #[derive(Debug, Clone, Copy)]
@@ -38,12 +36,16 @@ pub fn provider_id(claim_name: &str) -> String {
     format!("{PROVIDER_ID_PREFIX}{claim_name}")
 }
 
-/// The first offering of a ranked list that there is; the list is in the order of the plan, so nothing is chosen here.
+/// The first offering of a ranked list that there is and that has capacity; the list is in the order of the plan, so nothing is chosen here.
 ///
 /// # Errors
 /// None of them is to be had.
-pub fn first_offered<'t>(types: &'t TypeSet, ranked: &[RankedOffering]) -> Result<Choice<'t>, Error> {
-    let mut offered = ranked.iter().filter_map(|of| types.find(&of.key));
+pub fn first_offered<'t>(
+    types: &'t TypeSet,
+    ranked: &[RankedOffering],
+    has_capacity: impl Fn(&OfferingKey) -> bool,
+) -> Result<Choice<'t>, Error> {
+    let mut offered = ranked.iter().filter(|of| has_capacity(&of.key)).filter_map(|of| types.find(&of.key));
     let first = offered.find(|(_, offering)| offering.available);
     let (instance_type, offering) = first.ok_or_else(|| Error::NoCapacity {
         scopes: ranked.iter().map(|of| Scope::Offering { class: None, offering: of.key.clone() }).collect(),
@@ -54,7 +56,7 @@ pub fn first_offered<'t>(types: &'t TypeSet, ranked: &[RankedOffering]) -> Resul
 }
 
 /// What is known of a claim's machine as soon as it is chosen.
-pub fn launched(claim: &NodeClaim, choice: Choice) -> Launched {
+pub fn launched(claim: &NodeClaim, choice: Choice, partition: &str) -> Launched {
     let name = claim.metadata.name.clone().unwrap_or_default();
     let mut labels = claim.metadata.labels.clone().unwrap_or_default();
     for requirement in &claim.spec.requirements {
@@ -70,7 +72,7 @@ pub fn launched(claim: &NodeClaim, choice: Choice) -> Launched {
     for (key, value) in [
         (INSTANCE_TYPE_LABEL, choice.instance_type.name.as_str()),
         (INSTANCE_PRICE_LABEL, &format!("{:.6}", choice.offering.price)),
-        (KWOK_PARTITION_LABEL, PARTITION),
+        (KWOK_PARTITION_LABEL, partition),
         (HOSTNAME_LABEL, &name),
         (KWOK_NODE_MARK, FAKE),
     ] {
@@ -95,7 +97,12 @@ fn texts(amounts: &ResourceList) -> BTreeMap<String, Quantity> {
     amounts.iter().map(|(name, amount)| (name.clone(), Quantity(amount.to_string()))).collect()
 }
 
-/// The Node that stands for a launched machine. It is tainted until it has been made to agree with its claim.
+/// The name of the Node behind a provider id; nothing if the id is not one of KWOK's.
+pub fn node_name(provider_id: &str) -> Option<&str> {
+    provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|name| !name.is_empty())
+}
+
+/// The Node that stands for a launched machine, named by its provider id. It is tainted until it has been made to agree with its claim.
 pub fn node(claim: &NodeClaim, launched: &Launched) -> Node {
     let mut annotations = claim.metadata.annotations.clone().unwrap_or_default();
     annotations.retain(|key, _| ![PLANNED_PODS_ANNOTATION, LAUNCH_HANDLE_ANNOTATION].contains(&&**key));
@@ -105,7 +112,7 @@ pub fn node(claim: &NodeClaim, launched: &Launched) -> Node {
     }
     Node {
         metadata: ObjectMeta {
-            name: claim.metadata.name.clone(),
+            name: node_name(&launched.provider_id).map(str::to_owned),
             labels: Some(launched.labels.clone()),
             annotations: Some(annotations),
             ..ObjectMeta::default()

@@ -132,30 +132,30 @@ fn scale(
         }
     };
     if let Some(wanted) = wanted {
-        let Bounded { size: settled, held_back, limited } = bounded(scaler, present, wanted, memory, now);
+        let Bounded { size: wanted_size, held_back, limited } = bounded(scaler, present, wanted, memory, now);
         let (reason, message) =
             held_back.unwrap_or(("ReadyForNewScale", "recommended size matches current size"));
         set("AbleToScale", true, reason, message.to_owned());
         let (reason, message) =
             limited.unwrap_or(("DesiredWithinRange", "the desired count is within the acceptable range"));
         set("ScalingLimited", limited.is_some(), reason, message.to_owned());
-        if settled != present {
-            let message = format!("the HPA controller was able to update the target scale to {settled}");
+        if wanted_size != present {
+            let message = format!("the HPA controller was able to update the target scale to {wanted_size}");
             set("AbleToScale", true, "SucceededRescale", message);
             let target = Key::new(kind, &key.namespace, workload.name());
             outcome.writes.push(Write::Patch {
                 key: target,
                 subresource: Some("scale"),
                 how: crate::write::PatchKind::Merge,
-                patch: json!({"spec": {"replicas": settled}}),
+                patch: json!({"spec": {"replicas": wanted_size}}),
             });
-            let direction = if settled > present { "above" } else { "below" };
-            let message = format!("New size: {settled}; reason: resource metrics {direction} target");
+            let direction = if wanted_size > present { "above" } else { "below" };
+            let message = format!("New size: {wanted_size}; reason: resource metrics {direction} target");
             outcome.writes.push(note(NAME, key, scaler, "SuccessfulRescale", message));
-            memory.changes.push_back((now, settled - present));
+            memory.changes.push_back((now, wanted_size - present));
             status["lastScaleTime"] = moment(now);
         }
-        status["desiredReplicas"] = settled.into();
+        status["desiredReplicas"] = wanted_size.into();
     }
     status["currentReplicas"] = present.into();
     status["observedGeneration"] = scaler.generation().into();

@@ -108,7 +108,7 @@ impl Lowering<'_> {
                 at.map_or((&[][..], &[][..]), |at| (&cluster.catalogues[at].types[..], &facts[at][..]));
             pools.push(PoolTypes { name, facts: self.pool_facts(name), types, type_facts });
         }
-        let overlaid = self.settle_overlays(&pools);
+        let overlaid = self.resolve_overlays(&pools);
         let costs = self.costs();
         for (at, pool) in pools.iter().enumerate() {
             let mut types = pool.types.to_vec();
