@@ -10,11 +10,10 @@ use joiner_api::NodePool;
 use joiner_core::decide;
 use joiner_core::model::Snapshot;
 use joiner_core::plan::Plan;
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use crate::cache::key_of;
 use crate::engine::Engine;
+use crate::pods::CachedPod;
 use crate::provision::{self, Context, Proposal};
 use crate::queue::Key;
 use crate::reports::Report;
@@ -28,7 +27,7 @@ const DECISION: Duration = Duration::from_millis(1);
 pub(crate) struct Question {
     snapshot: Arc<Snapshot>,
     /// Pods without a place.
-    waiting: Vec<Arc<Pod>>,
+    waiting: Vec<Arc<CachedPod>>,
     /// Pools as they were, by name.
     pools: BTreeMap<String, Arc<NodePool>>,
     /// Claims on their way out: their names are not given again so soon, their machines may still be there.
@@ -58,10 +57,10 @@ impl Engine {
         };
         let waiting = provision::waiting(&self.cache, &context);
         let retry = self.settings.retry_interval;
-        let is_new = |uid: &String| {
+        let is_new = |uid: &str| {
             self.batch.decided.get(uid).is_none_or(|time| present.monotonic.since(*time) >= retry)
         };
-        let any_new = waiting.iter().any(|pod| pod.uid().is_some_and(|uid| is_new(&uid)));
+        let any_new = waiting.iter().any(|pod| is_new(&pod.uid));
         let in_flight = expected.keys().any(|uid| in_need.contains(uid));
         let snapshot = any_new.then(|| self.planning.snapshot(&self.cache, &waiting, &context));
         self.batch.opened = None;
@@ -73,7 +72,7 @@ impl Engine {
         }
         let Some(snapshot) = snapshot else { return };
         for pod in &waiting {
-            self.batch.decided.insert(pod.uid().unwrap_or_default(), present.monotonic);
+            self.batch.decided.insert(pod.uid.to_string(), present.monotonic);
         }
         let pools = provision::pools(&self.cache, &self.registry);
         let pools = pools.map(|pool| (pool.name_any(), pool.clone())).collect();
@@ -138,7 +137,7 @@ impl Engine {
         proposal: &mut Proposal,
         in_need: &BTreeSet<String>,
     ) -> Vec<String> {
-        let uids = question.waiting.iter().map(|pod| (key_of(&**pod), pod.uid().unwrap_or_default()));
+        let uids = question.waiting.iter().map(|pod| (pod.key(), pod.uid.to_string()));
         let waits: BTreeMap<String, String> = uids.filter(|(_, uid)| in_need.contains(uid)).collect();
         let is_same_pool = |name: Option<&String>| {
             let Some(then) = name.and_then(|name| question.pools.get(name)) else { return false };

@@ -10,10 +10,12 @@ use joiner_record::{
     Alternative, Command as Told, Completed, Decision, DecisionId, Entry, Outcome, PriceChange, Ring,
     Subject, Verb, Verdict, words,
 };
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use tokio::sync::mpsc;
 
 use crate::command::{Command, Done, Failure};
+use crate::pods::CachedPod;
 use crate::queue::Key;
 
 /// Something decided in a step, before it has an id.
@@ -37,12 +39,41 @@ impl Decided {
 }
 
 /// An object as the subject of a decision.
-pub fn subject_of<K: kube::Resource<DynamicType = ()>>(object: &K) -> Subject {
-    Subject {
-        kind: K::kind(&()).into_owned(),
-        namespace: object.namespace(),
-        name: object.name_any(),
-        uid: object.uid(),
+pub fn subject_of<K: Referable>(object: &K) -> Subject {
+    let ObjectReference { kind, namespace, name, uid, .. } = object.reference();
+    Subject { kind: kind.unwrap_or_default(), namespace, name: name.unwrap_or_default(), uid }
+}
+
+/// What decisions and events can be about: an object, or what is kept of one.
+pub trait Referable {
+    /// A reference to it.
+    fn reference(&self) -> ObjectReference;
+}
+
+impl<K: kube::Resource<DynamicType = ()>> Referable for K {
+    fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(K::api_version(&()).into_owned()),
+            kind: Some(K::kind(&()).into_owned()),
+            name: Some(self.name_any()),
+            namespace: self.namespace(),
+            uid: self.uid(),
+            ..ObjectReference::default()
+        }
+    }
+}
+
+impl Referable for CachedPod {
+    fn reference(&self) -> ObjectReference {
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        ObjectReference {
+            api_version: text("v1"),
+            kind: text("Pod"),
+            name: Some(self.name.to_string()),
+            namespace: text(&self.common.namespace),
+            uid: text(&self.uid),
+            ..ObjectReference::default()
+        }
     }
 }
 

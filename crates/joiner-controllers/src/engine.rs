@@ -24,7 +24,7 @@ use crate::lives::Lives;
 use crate::metrics::Metrics;
 use crate::observed_times::ObservedTimes;
 use crate::planning::Planning;
-use crate::pods;
+use crate::pods::{self, CachedPod};
 use crate::provision::Nominations;
 use crate::queue::{Key, Queue};
 use crate::record::Recorder;
@@ -366,7 +366,8 @@ impl Engine {
         self.take_in();
         match event {
             WatchEvent::Pod(event) => {
-                self.cache.pods.observe(event).into_iter().for_each(|of| self.pod_changed(&of))
+                let (changes, whole) = self.cache.observe_pod(event);
+                changes.iter().for_each(|change| self.pod_changed(change, whole.as_deref()));
             }
             WatchEvent::Node(event) => {
                 self.cache.nodes.observe(event).into_iter().for_each(|of| self.node_changed(&of));
@@ -407,7 +408,7 @@ impl Engine {
                 self.planning.priority_classes(&self.cache.priority_classes.observe(event))
             }
             WatchEvent::CsiNode(event) => self.planning.csi_nodes(&self.cache.csi_nodes.observe(event)),
-            WatchEvent::Attachment(event) => drop(self.cache.attachments.observe(event)),
+            WatchEvent::Attachment(event) => self.cache.observe_attachment(event),
             WatchEvent::WatchFailed(failure) => self.watch_failed(failure),
             WatchEvent::WatchRecovered(watched) => self.watch_recovered(&watched),
         }
@@ -423,9 +424,10 @@ impl Engine {
         self.queue.add(key, now);
     }
 
-    fn pod_changed(&mut self, change: &Change<Pod>) {
+    /// `whole` is the pod itself, if it has come or changed.
+    fn pod_changed(&mut self, change: &Change<CachedPod>, whole: Option<&Pod>) {
         self.cache.index_pod(change);
-        self.planning.pod(change);
+        self.planning.pod(change, whole);
         let key = &change.key;
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let nodes: BTreeSet<&str> = [old, new].into_iter().flatten().filter_map(pods::node_name).collect();
@@ -434,19 +436,18 @@ impl Engine {
         }
         if new.is_some_and(pods::is_provisionable) {
             self.provisionable.insert(key.clone());
-            let uid = new.and_then(|pod| pod.metadata.uid.clone()).unwrap_or_default();
-            self.pod_waits(uid);
+            self.pod_waits(new.map(|pod| pod.uid.to_string()).unwrap_or_default());
         } else if self.provisionable.remove(key) {
             self.refused.remove(key);
-            if let Some(uid) = old.and_then(|pod| pod.metadata.uid.as_ref()) {
-                self.batch.decided.remove(uid);
+            if let Some(pod) = old {
+                self.batch.decided.remove(&*pod.uid);
             }
         }
         if new.is_none()
-            && let Some(uid) = old.and_then(|pod| pod.metadata.uid.as_ref())
+            && let Some(pod) = old
         {
-            self.evictions.done(uid);
-            self.times.forget(uid);
+            self.evictions.done(&pod.uid);
+            self.times.forget(&pod.uid);
         }
     }
 
@@ -465,7 +466,13 @@ impl Engine {
         }
     }
 
-    fn pod_on_node_changed(&mut self, name: &str, listed: bool, old: Option<&Pod>, new: Option<&Pod>) {
+    fn pod_on_node_changed(
+        &mut self,
+        name: &str,
+        listed: bool,
+        old: Option<&CachedPod>,
+        new: Option<&CachedPod>,
+    ) {
         let Some(node) = self.cache.nodes.get(name).cloned() else { return };
         for claim in self.cache.claims_of(&node) {
             self.roster.touch(claim.name_any());
@@ -475,7 +482,7 @@ impl Engine {
         }
         let Some(claim) = self.cache.claim_of(&node).map(|claim| claim.name_any()) else { return };
         let now = self.clock.monotonic();
-        let became = |is: fn(&Pod) -> bool| new.is_some_and(is) && !old.is_some_and(is);
+        let became = |is: fn(&CachedPod) -> bool| new.is_some_and(is) && !old.is_some_and(is);
         let of_daemon = new.or(old).is_some_and(pods::is_daemon);
         let moved = became(|pod| pods::node_name(pod).is_some())
             || became(pods::is_terminal)
@@ -578,10 +585,7 @@ impl Engine {
         self.enqueue(Key::Pool(pool.to_owned()));
         self.enqueue(Key::Disruption);
         self.enqueue(Key::Provision);
-        let of_pool =
-            |claim: &&Arc<NodeClaim>| claim.labels().get(NODEPOOL_LABEL).is_some_and(|of| of == pool);
-        let claims: Vec<String> =
-            self.cache.claims.values().filter(of_pool).map(|claim| claim.name_any()).collect();
+        let claims: Vec<String> = self.cache.claims_in_pool(pool).map(|claim| claim.name_any()).collect();
         claims.into_iter().for_each(|claim| self.enqueue(Key::Claim(claim)));
     }
 

@@ -56,6 +56,7 @@ pub mod record_map;
 mod reports;
 mod roster;
 mod settings;
+mod slim;
 pub mod steps;
 mod summary;
 mod tasks;

@@ -137,7 +137,6 @@ impl Engine {
         }
         cache.pods_on(name).for_each(|pod| self.times.observe_pod(pod, present));
         let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
-        let attached = |attachment: &&Arc<VolumeAttachment>| attachment.spec.node_name == name;
         let claim = cache.claim_of(&node).cloned();
         let step = termination::node_step(&termination::NodeFacts {
             node: &node,
@@ -145,9 +144,7 @@ impl Engine {
             claim: claim.as_deref(),
             pods: cache.pods_on(name).map(|pod| &**pod).collect(),
             attached: cache
-                .attachments
-                .values()
-                .filter(attached)
+                .attachments_to(name)
                 .filter_map(|of| self.attached(of))
                 .collect(),
             budgets: cache.budgets.values().map(|of| &**of).collect(),
@@ -195,21 +192,7 @@ impl Engine {
         }
         let well_known: BTreeSet<String> = self.registry.types(class).well_known.iter().cloned().collect();
         let stored = provision::class_of(&self.cache, &pool);
-        let (mut machines, mut claims) = (Vec::new(), Vec::new());
-        for claim in self.cache.claims.values() {
-            if claim.labels().get(NODEPOOL_LABEL).is_none_or(|of| of != name) {
-                continue;
-            }
-            claims.push(&**claim);
-            let going = claim.metadata.deletion_timestamp.is_some()
-                || lifecycle::is_true(claim, conditions::INSTANCE_TERMINATING);
-            if going || self.leaving.contains(&claim.name_any()) {
-                continue;
-            }
-            let node = self.cache.nodes_of(claim).into_iter().find(|node| emptiness::is_initialised(node));
-            let claimed = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
-            machines.extend(node.and_then(|node| nodepools::capacity(node)).or(claimed));
-        }
+        self.roster.refresh(&self.cache, &self.registry);
         let generation = |class: &serde_json::Value| class.pointer("/metadata/generation")?.as_i64();
         let class_generation = stored.as_deref().and_then(generation);
         let facts = nodepools::Facts {
@@ -222,8 +205,8 @@ impl Engine {
             },
             registrations: self.lives.registrations(&pool, class_generation),
             class_generation,
-            claims,
-            machines,
+            claims: self.cache.claims_in_pool(name).map(|claim| &**claim).collect(),
+            totals: self.roster.capacity_of(name),
         };
         let step = nodepools::step(&facts);
         self.carry_out(Key::Pool(name.to_owned()), step, now);
@@ -231,8 +214,9 @@ impl Engine {
 
     /// Pods that need a place: those the scheduler refused, and those whose node goes.
     pub(crate) fn in_need(&self) -> BTreeSet<String> {
-        let refused = self.provisionable.iter().filter_map(|key| self.cache.pods.get(key)?.uid());
-        let moving = provision::moving(&self.cache).filter_map(|pod| pod.uid());
+        let refused =
+            self.provisionable.iter().filter_map(|key| Some(self.cache.pods.get(key)?.uid.to_string()));
+        let moving = provision::moving(&self.cache).map(|pod| pod.uid.to_string());
         refused.chain(moving).collect()
     }
 
@@ -256,8 +240,7 @@ impl Engine {
             self.refused.remove(key);
             let Some(pod) = self.cache.pods.get(key) else { continue };
             let stands = place.kind == "Node" || self.cache.claims.get(&place.name).is_some();
-            let is_new =
-                stands && self.nominations.add(pod.uid().unwrap_or_default(), place.name.clone(), until);
+            let is_new = stands && self.nominations.add(pod.uid.to_string(), place.name.clone(), until);
             if self.provisionable.contains(key) {
                 if is_new {
                     nominated.add(key, subject_of(&**pod), &place);

@@ -12,15 +12,16 @@ use joiner_provider::{
     Error, HookAnswer, HookPoint, Instance, Launch, Listed, Provider, Scope, Terminated, Unregistered,
 };
 use joiner_record::{Orphan, Subject, Verb, Verdict};
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use crate::command::{Command, Done, Failure, Step};
 use crate::deciding::Question;
 use crate::decision::{Decided, described, subject_of};
 use crate::engine::Engine;
+use crate::pods::CachedPod;
 use crate::queue::Key;
 use crate::record::Note;
+use crate::slim;
 use crate::steps::emptiness;
 use crate::steps::lifecycle::{self, is_true, signed};
 
@@ -121,17 +122,20 @@ impl Engine {
         now: Timestamp,
     ) -> Option<Failure> {
         match result {
-            Ok(Done::Claim(claim)) => {
+            Ok(Done::Claim(mut claim)) => {
+                slim::object(&mut *claim);
                 if let Some(change) = self.cache.claims.written(*claim) {
                     self.claim_changed(&change);
                 }
             }
-            Ok(Done::Node(node)) => {
+            Ok(Done::Node(mut node)) => {
+                slim::node(&mut node);
                 if let Some(change) = self.cache.nodes.written(*node) {
                     self.node_changed(&change);
                 }
             }
-            Ok(Done::Pool(pool)) => {
+            Ok(Done::Pool(mut pool)) => {
+                slim::object(&mut *pool);
                 if let Some(change) = self.cache.pools.written(*pool) {
                     self.tell_transitions_of_pool(&change);
                 }
@@ -169,7 +173,7 @@ impl Engine {
         }
     }
 
-    fn why_evicted(&self, pod: &Pod) -> String {
+    fn why_evicted(&self, pod: &CachedPod) -> String {
         let node = crate::pods::node_name(pod).and_then(|node| self.cache.nodes.get(node));
         let Some(claim) = node.and_then(|node| self.cache.claim_of(node)) else { return String::new() };
         let reason = lifecycle::condition(claim, conditions::DISRUPTION_REASON);

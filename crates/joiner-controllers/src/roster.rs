@@ -13,6 +13,7 @@ use crate::cache::ClusterCache;
 use crate::pods;
 use crate::steps::emptiness;
 use crate::steps::lifecycle::is_true;
+use crate::steps::nodepools::{self, Capacity, Totals as PoolTotals};
 
 /// All machines.
 #[derive(Debug, Default)]
@@ -25,6 +26,8 @@ pub(crate) struct Roster {
     /// Claims whose nodes keep pods away because they were to go.
     marked: BTreeSet<String>,
     pools: BTreeMap<String, Count>,
+    /// What the machines of each pool have.
+    capacity: BTreeMap<String, PoolTotals>,
     /// Generations of the types that prices come from.
     generations: BTreeMap<NodeClassReference, u64>,
     /// Machines by phase.
@@ -61,6 +64,8 @@ struct Row {
     pool: Option<String>,
     standing: bool,
     used: bool,
+    /// What it has, by pool, unless it is going.
+    capacity: Option<(String, Capacity)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,6 +109,14 @@ impl Roster {
             *count -= 1;
         }
         self.cost -= row.cost;
+        if let Some((pool, capacity)) = &row.capacity
+            && let Some(totals) = self.capacity.get_mut(pool)
+        {
+            totals.remove(capacity);
+            if totals.machines == 0 {
+                self.capacity.remove(pool);
+            }
+        }
         if let Some(count) = row.pool.and_then(|pool| self.pools.get_mut(&pool)) {
             count.standing -= u64::from(row.standing);
             count.used -= u64::from(row.used);
@@ -128,8 +141,16 @@ impl Roster {
             pool: None,
             standing: false,
             used: false,
+            capacity: None,
         };
-        if let ([node], Some(pool)) = (&cache.nodes_of(claim)[..], claim.labels().get(NODEPOOL_LABEL)) {
+        let (nodes, pool) = (cache.nodes_of(claim), claim.labels().get(NODEPOOL_LABEL));
+        if let Some(pool) = pool.filter(|_| !going)
+            && let Some(capacity) = nodepools::capacity_of(claim, &nodes)
+        {
+            self.capacity.entry(pool.clone()).or_default().add(&capacity);
+            row.capacity = Some((pool.clone(), capacity));
+        }
+        if let ([node], Some(pool)) = (&nodes[..], pool) {
             row.pool = Some(pool.clone());
             row.standing =
                 emptiness::is_initialised(node) && !is_true(claim, conditions::INSTANCE_TERMINATING);
@@ -170,6 +191,11 @@ impl Roster {
         let more = rows.filter(|row| row.pool.as_deref() == Some(pool) && row.standing && !row.used);
         count.used += more.count() as u64;
         count
+    }
+
+    /// What the machines of a pool have that are not going.
+    pub(crate) fn capacity_of(&self, pool: &str) -> &PoolTotals {
+        self.capacity.get(pool).unwrap_or(PoolTotals::NOTHING)
     }
 
     /// Claims about whose nodes something may be to be done: empty ones, and those marked for going.

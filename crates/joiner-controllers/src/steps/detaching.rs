@@ -2,9 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::PersistentVolume;
-use kube::ResourceExt;
 
-use crate::pods;
+use crate::pods::{self, CachedPod};
 use crate::record::{Level, Note};
 use crate::steps::lifecycle::signed;
 use crate::steps::termination::NodeFacts;
@@ -66,16 +65,10 @@ pub fn leaked_told(facts: &NodeFacts, leaked: &[&str]) -> Option<Note> {
 
 /// Claims for storage, by namespace and name, of pods that stay on the node to its end.
 fn kept(facts: &NodeFacts) -> Vec<(String, String)> {
-    let stays =
-        |pod: &&&k8s_openapi::api::core::v1::Pod| !facts.is_waiting_eviction(pod) && !pods::is_terminal(pod);
+    let stays = |pod: &&&CachedPod| !facts.is_waiting_eviction(pod) && !pods::is_terminal(pod);
     let mut kept = Vec::new();
     for pod in facts.pods.iter().filter(stays) {
-        let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref());
-        let claims = volumes.into_iter().flatten().filter_map(|volume| {
-            let named = volume.persistent_volume_claim.as_ref().map(|claim| claim.claim_name.clone());
-            named.or_else(|| volume.ephemeral.as_ref().map(|_| format!("{}-{}", pod.name_any(), volume.name)))
-        });
-        kept.extend(claims.map(|claim| (pod.namespace().unwrap_or_default(), claim)));
+        kept.extend(pod.volume_claims().map(|claim| (pod.common.namespace.clone(), claim)));
     }
     kept
 }

@@ -7,11 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 use joiner_api::condition::{ConditionSet, Status};
 use joiner_api::names::{self, conditions};
 use joiner_provider::Monotonic;
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use crate::command::{Command, Step};
-use crate::pods::{self, Protection};
+use crate::pods::{self, CachedPod, Protection};
 use crate::record::{Level, Note};
 use crate::steps::termination::{NodeFacts, again_in};
 
@@ -77,17 +76,17 @@ pub fn drain(facts: &NodeFacts, step: &mut Step) -> bool {
     for pod in &facts.pods {
         step.notes.extend(protection_told(pod, now));
     }
-    let waiting: Vec<&Pod> =
+    let waiting: Vec<&CachedPod> =
         facts.pods.iter().copied().filter(|pod| facts.is_waiting_eviction(pod)).collect();
     if waiting.is_empty() {
         return true;
     }
-    let (forced, rest): (Vec<&Pod>, Vec<&Pod>) = waiting
+    let (forced, rest): (Vec<&CachedPod>, Vec<&CachedPod>) = waiting
         .iter()
         .copied()
         .partition(|pod| deadline.is_some_and(|deadline| is_forced(facts, pod, deadline)));
     for pod in forced {
-        let uid = pod.uid().unwrap_or_default();
+        let uid = pod.uid.to_string();
         let over = facts.end_of(pod).zip(deadline).is_none_or(|(end, deadline)| end > deadline);
         if over && facts.evictions.is_due(&uid, facts.present.monotonic) {
             let left = deadline.map_or(0, |deadline| deadline.duration_since(now).as_secs());
@@ -98,19 +97,19 @@ pub fn drain(facts: &NodeFacts, step: &mut Step) -> bool {
                 "deleted: the time its node had to drain is over",
             ));
             step.each.push(Command::DeletePod {
-                namespace: pod.namespace().unwrap_or_default(),
-                name: pod.name_any(),
+                namespace: pod.common.namespace.clone(),
+                name: pod.name.to_string(),
                 uid,
                 grace_seconds: u32::try_from(left).unwrap_or(0).max(1),
             });
         }
     }
     for pod in first_tier(&rest).into_iter().filter(|pod| pods::is_evictable(pod, now)) {
-        let uid = pod.uid().unwrap_or_default();
+        let uid = pod.uid.to_string();
         if facts.evictions.is_due(&uid, facts.present.monotonic) {
             step.each.push(Command::Evict {
-                namespace: pod.namespace().unwrap_or_default(),
-                name: pod.name_any(),
+                namespace: pod.common.namespace.clone(),
+                name: pod.name.to_string(),
                 uid,
             });
         }
@@ -125,43 +124,42 @@ pub fn drain(facts: &NodeFacts, step: &mut Step) -> bool {
 }
 
 /// The pods whose turn it is: others, daemons, critical pods, critical daemons, each when those before have left.
-fn first_tier<'p>(pods: &[&'p Pod]) -> Vec<&'p Pod> {
-    let tier = |pod: &Pod| (pods::is_critical(pod), pods::is_daemon(pod));
+fn first_tier<'p>(pods: &[&'p CachedPod]) -> Vec<&'p CachedPod> {
+    let tier = |pod: &CachedPod| (pods::is_critical(pod), pods::is_daemon(pod));
     let Some(first) = pods.iter().map(|pod| tier(pod)).min() else { return Vec::new() };
     pods.iter().copied().filter(|pod| tier(pod) == first).collect()
 }
 
 /// Whether a pod must be deleted now so that it is gone at the deadline.
-fn is_forced(facts: &NodeFacts, pod: &Pod, deadline: Timestamp) -> bool {
+fn is_forced(facts: &NodeFacts, pod: &CachedPod, deadline: Timestamp) -> bool {
     if let Some(end) = facts.end_of(pod) {
         return end > deadline;
     }
-    let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
-    let latest = deadline.checked_sub(SignedDuration::from_secs(grace)).unwrap_or(Timestamp::MIN);
+    let grace = SignedDuration::from_secs(pod.common.grace_seconds);
+    let latest = deadline.checked_sub(grace).unwrap_or(Timestamp::MIN);
     facts.now() > latest
 }
 
 /// Tells what a pod's do-not-disrupt annotation is taken for, unless it is for ever.
-pub fn protection_told(pod: &Pod, now: Timestamp) -> Option<Note> {
-    let value = pod.annotations().get(names::DO_NOT_DISRUPT_ANNOTATION)?;
+pub fn protection_told(pod: &CachedPod, now: Timestamp) -> Option<Note> {
     let key = names::DO_NOT_DISRUPT_ANNOTATION;
-    let (level, reason, message) = match pods::protection(pod) {
-        Protection::None => (
+    let (level, reason, message) = match pod.protection() {
+        Protection::Ignored => (
             Level::Warning,
             "InvalidDoNotDisruptAnnotation",
             format!(
-                "annotation `{key}: {value}` is ignored: write `true` or a duration above zero, as `2h30m`"
+                "annotation `{key}` is ignored: its value is neither `true` nor a duration above zero, as `2h30m`"
             ),
         ),
         Protection::Until(end) if now < end => {
-            (Level::Normal, "DoNotDisruptUntil", format!("is not disrupted before {end} (`{key}: {value}`)"))
+            (Level::Normal, "DoNotDisruptUntil", format!("is not disrupted before {end}: annotation `{key}`"))
         }
         Protection::Until(end) => (
             Level::Normal,
             "DoNotDisruptGracePeriodElapsed",
-            format!("may be disrupted since {end} (`{key}: {value}`)"),
+            format!("may be disrupted since {end}: the time of its annotation `{key}` is over"),
         ),
-        Protection::Open => return None,
+        Protection::None | Protection::Open => return None,
     };
     Some(Note::new(pod, level, reason, message))
 }
@@ -169,13 +167,13 @@ pub fn protection_told(pod: &Pod, now: Timestamp) -> Option<Note> {
 /// Says on the claim which pods have kept the drain for a while, and why; takes it back when none does.
 pub fn tell_blockers(facts: &NodeFacts, set: &mut ConditionSet, began: Option<Timestamp>) {
     let now = facts.now();
-    let waiting: Vec<&Pod> =
+    let waiting: Vec<&CachedPod> =
         facts.pods.iter().copied().filter(|pod| facts.is_waiting_eviction(pod)).collect();
     let drains_long = began.is_some_and(|began| now.duration_since(began) >= BLOCKED_AFTER);
     let mut blockers: Vec<String> = Vec::new();
     for pod in first_tier(&waiting).into_iter().filter(|pod| pods::is_active(pod)) {
         if let Some(why) = blocker(facts, pod, drains_long) {
-            blockers.push(format!("{}/{}: {why}", pod.namespace().unwrap_or_default(), pod.name_any()));
+            blockers.push(format!("{}: {why}", pod.key()));
         }
     }
     if blockers.is_empty() {
@@ -193,25 +191,24 @@ pub fn tell_blockers(facts: &NodeFacts, set: &mut ConditionSet, began: Option<Ti
     set.set(conditions::DRAIN_BLOCKED, Status::True, "PodsBlocked", &message);
 }
 
-fn blocker(facts: &NodeFacts, pod: &Pod, drains_long: bool) -> Option<String> {
+fn blocker(facts: &NodeFacts, pod: &CachedPod, drains_long: bool) -> Option<String> {
     let now = facts.now();
     if pods::is_protected(pod, now) {
-        let until = match pods::protection(pod) {
+        let until = match pod.protection() {
             Protection::Until(end) => format!(" until {end}"),
             _ => String::new(),
         };
         return drains_long.then(|| format!("annotation `{}`{until}", names::DO_NOT_DISRUPT_ANNOTATION));
     }
-    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-    let (since, why) = facts.evictions.refusal(uid)?;
+    let (since, why) = facts.evictions.refusal(&pod.uid)?;
     let refused_for = SignedDuration::try_from(facts.present.monotonic.since(since)).unwrap_or_default();
     if refused_for < BLOCKED_AFTER {
         return None;
     }
-    let namespace = pod.namespace();
     let of_pod = facts.budgets.iter().filter(|budget| {
         let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-        budget.namespace() == namespace && selector.is_some_and(|selector| pods::selects(selector, pod))
+        budget.metadata.namespace.as_ref() == Some(&pod.common.namespace)
+            && selector.is_some_and(|selector| pods::selects(selector, pod))
     });
     let budgets: BTreeSet<String> = of_pod.map(|budget| format!("`{}`", budget.name_any())).collect();
     let names = budgets.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -225,6 +222,7 @@ fn blocker(facts: &NodeFacts, pod: &Pod, drains_long: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s_openapi::api::core::v1::Pod;
     use serde_json::json;
 
     #[test]
@@ -254,13 +252,13 @@ mod tests {
                 "status": {"startTime": "2026-01-01T00:00:00Z"}}),
             )
             .unwrap();
-            protection_told(&pod, now).map(|note| (note.reason, note.message))
+            protection_told(&CachedPod::new(&pod), now).map(|note| (note.reason, note.message))
         };
         assert_eq!(told("true"), None);
         let cases = [
             ("10m", "DoNotDisruptUntil", "2026-01-01T00:10:00Z"),
             ("1m", "DoNotDisruptGracePeriodElapsed", "2026-01-01T00:01:00Z"),
-            ("false", "InvalidDoNotDisruptAnnotation", "`karpenter.sh/do-not-disrupt: false` is ignored"),
+            ("false", "InvalidDoNotDisruptAnnotation", "`karpenter.sh/do-not-disrupt` is ignored"),
             ("-1m", "InvalidDoNotDisruptAnnotation", "ignored"),
         ];
         for (value, reason, part) in cases {

@@ -13,7 +13,7 @@ use joiner_api::names::{self, conditions};
 use joiner_api::{NodeClaim, NodeClaimStatus};
 use joiner_provider::{GroupKind, Handle, HookPoint};
 use joiner_record::Verdict;
-use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use serde_json::json;
@@ -23,7 +23,7 @@ use crate::command::{Command, Step};
 use crate::decision::{Decided, subject_of};
 use crate::hooks::HookState;
 use crate::observed_times::{ObservedTimes, TimesOf, drain_deadline};
-use crate::pods;
+use crate::pods::{self, CachedPod};
 use crate::record::{Level, Note};
 use crate::settings::Settings;
 use crate::steps::detaching::{Attached, attachments, leaked_told};
@@ -145,7 +145,7 @@ pub struct NodeFacts<'a> {
     /// Its claim, if there is exactly one.
     pub claim: Option<&'a NodeClaim>,
     /// Pods on it.
-    pub pods: Vec<&'a Pod>,
+    pub pods: Vec<&'a CachedPod>,
     /// Volumes attached to it.
     pub attached: Vec<Attached<'a>>,
     /// Disruption budgets of the namespaces of its pods.
@@ -180,15 +180,14 @@ impl NodeFacts<'_> {
     }
 
     /// When a pod that is being deleted has to be gone.
-    pub(super) fn end_of(&self, pod: &Pod) -> Option<Timestamp> {
-        let end = pod.metadata.deletion_timestamp.as_ref()?;
-        Some(self.times_of(pod.metadata.uid.as_ref()).deadline(end.0))
+    pub(super) fn end_of(&self, pod: &CachedPod) -> Option<Timestamp> {
+        Some(self.times.of(Some(&*pod.uid), self.present).deadline(pod.deletion()?))
     }
 
     /// Whether a drain waits for a pod to leave.
-    pub(super) fn is_waiting_eviction(&self, pod: &Pod) -> bool {
+    pub(super) fn is_waiting_eviction(&self, pod: &CachedPod) -> bool {
         // The question is about the pod's own time of deletion, so it is asked by the clock of that time.
-        let said = pod.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+        let said = pod.deletion();
         let set_by =
             said.zip(self.end_of(pod)).map_or(SignedDuration::ZERO, |(said, end)| end.duration_since(said));
         let now = self.now().checked_sub(set_by).unwrap_or(self.now());
