@@ -35,6 +35,7 @@ mod backoff;
 pub mod cache;
 pub mod claims;
 mod clock;
+mod collect;
 pub mod command;
 mod deciding;
 pub mod decision;

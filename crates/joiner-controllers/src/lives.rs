@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use crate::cache::Change;
+use crate::collect::Distrust;
 use crate::command::{Command, Failure, Step};
 use crate::engine::Engine;
 use crate::hooks::{HookState, Hooks};
@@ -37,6 +38,8 @@ pub(crate) struct Lives {
     counted: BTreeSet<String>,
     /// When providers were last asked for machines of nodes that are not ready, by provider id.
     asked: BTreeMap<String, Monotonic>,
+    /// Which providers' lists are not believed for now.
+    pub(crate) distrust: Distrust,
 }
 
 impl Lives {
@@ -88,6 +91,10 @@ impl Engine {
             let id = change.old.as_ref().and_then(|node| node.spec.as_ref()?.provider_id.as_ref());
             if let Some(id) = id {
                 self.lives.asked.remove(id);
+                // A claim that is left still has to see its machine's end.
+                if !self.cache.has_claim_with_id(id) {
+                    self.gone.remove(id);
+                }
             }
             let uid = change.old.as_ref().and_then(|node| node.uid());
             uid.iter().for_each(|uid| self.times.forget(uid));

@@ -143,10 +143,7 @@ impl Engine {
             class,
             claim: claim.as_deref(),
             pods: cache.pods_on(name).map(|pod| &**pod).collect(),
-            attached: cache
-                .attachments_to(name)
-                .filter_map(|of| self.attached(of))
-                .collect(),
+            attached: cache.attachments_to(name).filter_map(|of| self.attached(of)).collect(),
             budgets: cache.budgets.values().map(|of| &**of).collect(),
             machine_gone: id.is_some_and(|id| self.gone.contains(id)),
             hook: claim

@@ -68,6 +68,9 @@ pub fn summary(decision: &Decision) -> String {
         Verdict::Terminated => format!("{name} is gone"),
         Verdict::Collected { orphan: Orphan::Machine } => format!("machine {name} has no claim and is ended"),
         Verdict::Collected { orphan: Orphan::Claim } => format!("{name} is deleted: its machine is gone"),
+        Verdict::ListDoubted { missing, known } => format!(
+            "provider {name} lists {missing} of {known} known machines no longer: nothing goes for it, each is asked for by itself"
+        ),
         Verdict::Failed { verb, message, retry_after_seconds } => {
             let nothing = Subject::default();
             let tried = command(*verb, first.unwrap_or(&nothing));
@@ -123,6 +126,7 @@ pub fn event(verdict: &Verdict, place: Option<&Subject>) -> Option<EventWords> {
         | Verdict::Expired { .. }
         | Verdict::Terminated
         | Verdict::Collected { .. }
+        | Verdict::ListDoubted { .. }
         | Verdict::Failed { .. } => None,
     }
 }

@@ -125,6 +125,14 @@ impl Calls {
         }
     }
 
+    /// All claims, from the server itself.
+    ///
+    /// # Errors
+    /// It was refused, or there was no answer.
+    pub async fn all_claims(&self) -> Result<Vec<NodeClaim>, Problem> {
+        self.claims.list(&ListParams::default()).await.map(|list| list.items).map_err(problem)
+    }
+
     async fn confirm_empty(&self, node: &str) -> Result<Done, Problem> {
         let api: Api<Pod> = Api::all(self.client.clone());
         let found = api.list(&ListParams::default().fields(&format!("spec.nodeName={node}"))).await;

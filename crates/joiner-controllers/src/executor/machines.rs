@@ -7,13 +7,14 @@ use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_provider::{
-    Error, GroupKind, Handle, HookAnswer, HookPoint, Launch, LaunchOutcome, LaunchRequest, Listed, Provider,
-    Terminated, Unregistered,
+    Error, GroupKind, Handle, HookAnswer, HookPoint, Instance, Launch, LaunchOutcome, LaunchRequest, Listed,
+    Provider, Terminated, Unregistered,
 };
 use k8s_openapi::api::core::v1::Node;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{Epoch, Executor, Lane};
+use super::{Epoch, Executor, Lane, Problem};
+use crate::collect::still_unclaimed;
 use crate::command::{Done, Failure};
 
 /// What became of the launch of a claim.
@@ -159,6 +160,20 @@ impl Executor {
             Some(Ok(Some(machine))) => self.terminate(epoch, class, &machine.provider_id).await,
             Some(Err(error)) => Err(Failure::Provider(error)),
             None => Err(no_answer()),
+        }
+    }
+
+    /// Of machines that seem to have no claim, those that have none by the API server's own word.
+    ///
+    /// # Errors
+    /// The claims could not be read.
+    pub async fn unclaimed(&self, machines: Vec<Instance>) -> Result<Vec<String>, Failure> {
+        let question = self.shared.calls.all_claims();
+        match self.pass(Lane::Reads, None, self.shared.call_timeout, question).await? {
+            Some(Ok(claims)) => Ok(still_unclaimed(machines, &claims)),
+            Some(Err(Problem::Refused(failure))) => Err(failure),
+            Some(Err(Problem::Unanswered(why))) => Err(Failure::Other(why)),
+            None => Err(Failure::Other("the API server gave no answer".to_owned())),
         }
     }
 
