@@ -130,6 +130,10 @@ pub const PLANNED_PODS_ANNOTATION: &str = "joiner.sh/planned-pods";
 pub const CLAIM_UID_ANNOTATION: &str = "joiner.sh/nodeclaim-uid";
 /// Annotation: what the provider calls the machine of a claim while it has no provider id.
 pub const LAUNCH_HANDLE_ANNOTATION: &str = "joiner.sh/launch-handle";
+/// Node of a simulated cluster: taints that go some time after it is ready, by `KEY` or `KEY:EFFECT`, separated by commas.
+pub const STARTUP_TAINTS_ANNOTATION: &str = "joiner.sh/startup-taints";
+/// Node of a simulated cluster: how long after it is ready they go.
+pub const STARTUP_TAINTS_TIME_ANNOTATION: &str = "joiner.sh/startup-taints-time";
 /// On virtual pods: the pod stands for a capacity buffer.
 pub const BUFFER_FAKE_POD_ANNOTATION: &str = "karpenter.sh/capacity-buffer-fake-pod";
 /// On virtual pods: name of the capacity buffer.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
+use joiner_api::duration::NillableDuration;
 use joiner_api::names::NODEPOOL_LABEL;
 use joiner_provider::{Clock, Health, Monotonic, RankedOffering, Registry, Unregistered};
 use joiner_record::{Entry, Reason};
@@ -33,8 +34,9 @@ use crate::roster::{Roster, Totals};
 use crate::settings::Settings;
 use crate::steps::draining::Evictions;
 use crate::steps::emptiness;
+use crate::steps::lifecycle;
 use crate::steps::nodepools;
-use crate::summary::{LastPlan, Summary};
+use crate::summary::{Awaited, LastPlan, Summary};
 use crate::watch;
 use crate::watch_health::WatchHealth;
 
@@ -118,6 +120,10 @@ pub(crate) struct Engine {
     pub(crate) watches: WatchHealth,
     /// Counts what was taken in: the generation of what decisions are made from.
     generation: u64,
+    /// Counts what was observed.
+    pub(crate) heard: u64,
+    /// What was observed when a decision was last asked for.
+    pub(crate) asked: u64,
     /// What decisions of this turn change in what all machines cost.
     decided_usd_per_hour: f64,
     /// When decisions were last written to the API, and all up to which change.
@@ -207,6 +213,8 @@ impl Engine {
             refused: BTreeMap::new(),
             watches: WatchHealth::default(),
             generation: 0,
+            heard: 0,
+            asked: 0,
             decided_usd_per_hour: 0.0,
             record_written: (None, 0),
             pod_events: BTreeMap::new(),
@@ -364,6 +372,7 @@ impl Engine {
 
     fn take_event(&mut self, event: WatchEvent) {
         self.take_in();
+        self.heard += 1;
         match event {
             WatchEvent::Pod(event) => {
                 let (changes, whole) = self.cache.observe_pod(event);
@@ -589,9 +598,53 @@ impl Engine {
         claims.into_iter().for_each(|claim| self.enqueue(Key::Claim(claim)));
     }
 
+    /// Where pods wait to go, of the first that were given a place.
+    fn awaited(&self) -> BTreeMap<String, Awaited> {
+        let given = self.provisionable.iter().filter(|pod| !self.refused.contains_key(*pod));
+        let pods = given.take(REFUSALS).filter_map(|key| Some((self.cache.pods.get(key)?.uid.to_string(), key)));
+        let pods: BTreeMap<String, &String> = pods.collect();
+        if pods.is_empty() {
+            return BTreeMap::new();
+        }
+        let uids = pods.keys().cloned().collect();
+        let (present, settings) = (self.present(), &self.settings);
+        let places = self.nominations.expected(&self.cache, &uids, &self.times, present, settings);
+        let awaited = places.into_iter().filter_map(|(uid, place)| {
+            let node = self.cache.nodes.get(&place);
+            let claim = self.cache.claims.get(&place).or_else(|| self.cache.claim_of(node?));
+            let lacks = claim.and_then(|claim| lifecycle::lacks(claim));
+            Some(((*pods.get(&uid)?).clone(), Awaited { place, lacks }))
+        });
+        awaited.collect()
+    }
+
+    /// How long empty machines may still be there.
+    fn empty_go_within(&self) -> Duration {
+        let waits = self.roster.pools_with_empty().filter_map(|pool| {
+            let after = self.cache.pools.get(pool)?.spec.disruption.consolidate_after.as_deref();
+            let after = NillableDuration::parse(after.unwrap_or("0s")).ok()?.duration()?;
+            let after = Duration::from_nanos(after.nanos().max(0).unsigned_abs());
+            // A few looks at them, and the wait between finding them empty and believing it.
+            Some(after + self.settings.validation_wait + 2 * self.settings.retry_interval)
+        });
+        waits.max().unwrap_or_default()
+    }
+
+    /// Whether anything is about to be done, as far as is known now.
+    fn is_under_way(&self, Totals { starting, leaving, .. }: Totals) -> bool {
+        let undecided = self.provisionable.len() > self.refused.len();
+        // What was refused is tried again once after everything that has happened since.
+        let untried = !self.refused.is_empty() && self.asked != self.heard;
+        let begins = !self.started || self.batch.opened.is_some() || !self.to_launch.is_empty();
+        begins || undecided || untried || starting > 0 || leaving > 0 || !self.busy.is_empty()
+    }
+
     fn publish(&mut self, now: Timestamp) {
         self.roster.refresh(&self.cache, &self.registry);
-        let Totals { nodes, starting, leaving, dollars_per_hour } = self.roster.totals();
+        let totals = self.roster.totals();
+        let Totals { nodes, starting, leaving, dollars_per_hour } = totals;
+        let (awaited, under_way, empty_go_within) =
+            (self.awaited(), self.is_under_way(totals), self.empty_go_within());
         let journal = self.journal.ring();
         let refusals = self.refused.iter().take(REFUSALS);
         let refusals = refusals.map(|(pod, why)| (pod.clone(), why.clone())).collect();
@@ -610,6 +663,9 @@ impl Engine {
                 pending_pods: self.provisionable.len(),
                 refused_pods: self.refused.len(),
                 refusals,
+                awaited,
+                under_way,
+                empty_go_within,
                 dollars_per_hour,
                 last_plan: self.last_plan,
                 watch_troubles: self.watches.troubles().cloned().collect(),

@@ -70,4 +70,4 @@ pub use engine::Controllers;
 pub use executor::Fence;
 pub use metrics::Metrics;
 pub use settings::{LaneLimits, LaneSettings, Settings};
-pub use summary::{LastPlan, Summary};
+pub use summary::{Awaited, LastPlan, Summary};

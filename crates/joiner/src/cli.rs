@@ -10,12 +10,16 @@ mod packing;
 
 pub use packing::{Packing, PackingArgs};
 
+/// The most pods taken in unless somebody says otherwise.
+pub const MAX_PODS: usize = 2_000_000;
+
 /// What `joiner` alone prints.
 pub const WELCOME: &str = "\
 joiner adds the machines your pods need and takes away those they don't: node autoscaling
 you can try, explain and trust.
 
   joiner plan -f examples/inflate.yaml       which machines manifests need, and what they cost
+  joiner up --demo                           a simulated cluster, and a day in it; `joiner up` is one to play with
   joiner instance-types list --catalog aws   the machines joiner can choose from, with prices
   joiner --help                              everything else
 ";
@@ -67,7 +71,7 @@ pub enum Command {
     InstanceTypes(InstanceTypesArgs),
     /// Read a live cluster into a file, without secrets, to be tried with `up --from` and `plan --from`.
     Snapshot(crate::commands::snapshot::SnapshotArgs),
-    /// Serve a Kubernetes API on this machine, without a cluster behind it.
+    /// Start a simulated cluster on this machine with joiner in it, or only a Kubernetes API.
     Up(crate::commands::up::UpArgs),
     /// Print a completion script for a shell.
     Completion(CompletionArgs),
@@ -137,7 +141,7 @@ pub struct PlanArgs {
     #[arg(long, value_enum, default_value_t = Validate::Strict, ignore_case = true)]
     pub validate: Validate,
     /// The most pods taken in; more are refused as a likely mistake.
-    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
+    #[arg(long, default_value_t = MAX_PODS, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(..=100_000_000))]
     pub max_pods: usize,
     /// Leave the lower bound out (it is the slowest part for many kinds of pods).
     #[arg(long)]

@@ -411,7 +411,8 @@ fn section(command: &clap::Command, name: &str, page: &mut String) {
     let mut help = command.clone().bin_name(name).term_width(110).mut_args(|argument| {
         // Named once for all commands.
         let everywhere = ["color", "help", "version"].contains(&argument.get_id().as_str());
-        argument.hide_env_values(true).hide(inner && everywhere)
+        let is_hidden = argument.is_hide_set() || inner && everywhere;
+        argument.hide_env_values(true).hide(is_hidden)
     });
     let help = help.render_long_help().to_string();
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();

@@ -10,6 +10,6 @@ mod story;
 mod words;
 
 pub use cause::{Amount, Cause, Counts, LimitReached, Listed, Shortage, TopologyRule};
-pub use nearest::{distance, nearest};
+pub use nearest::{distance, nearest, nearest_key};
 pub use reject::{Reason, Reject, refusal};
 pub use story::{Story, follow};

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::algebra::MachineValue;
 use crate::explain::cause::{Amount, Cause, Counts, LimitReached, Listed, Shortage, TopologyRule};
-use crate::explain::nearest;
+use crate::explain::{nearest, nearest_key};
 use crate::model::ids::*;
 use crate::model::names::{CPU, PODS};
 use crate::model::resources::{fits, lane_of};
@@ -176,7 +176,7 @@ fn contradiction(scratch: &Scratch, template: ReqId, ask: ReqId, pool: PoolIdx) 
             MachineValue::Missing if asked_rq.may_be_absent => {}
             MachineValue::Missing => {
                 let known = known_keys(scratch, pool);
-                let nearest = nearest(names.key_text(*key), known.iter().map(String::as_str));
+                let nearest = nearest_key(names.key_text(*key), known.iter().map(String::as_str));
                 return Some(Cause::UndefinedLabel { asked: text, nearest: nearest.map(str::to_owned) });
             }
             MachineValue::Defined(have) => {

@@ -11,6 +11,7 @@ use crate::cli::PlanArgs;
 #[command(
     mut_arg("explain", |argument| argument.hide(true)),
     mut_arg("no_lower_bound", |argument| argument.hide(true)),
+    mut_arg("output", |argument| argument.help("Output format; `wide` is the same as `table`")),
     after_help = "\
 Changes are applied in this order: --change (and what a later -f gives again), --remove, --edit, --scale;
 then --no-spot, --zone-out and --price to the instance types. Targets are KIND/NAME or NAMESPACE/KIND/NAME,
@@ -45,7 +46,8 @@ pub struct WhatIfArgs {
     /// No spot capacity can be launched.
     #[arg(long, help_heading = "Changes")]
     pub no_spot: bool,
-    /// Nothing can be launched in this zone; nodes that are there stay; repeatable.
+    /// Nothing can be launched in this zone; nodes that are there stay; repeatable. The end of a name is enough where only one zone has it:
+    /// `a` for us-west-2a.
     #[arg(long, value_name = "ZONE", help_heading = "Changes")]
     pub zone_out: Vec<String>,
     /// Multiply prices: all of them, those of a type (`m5.large`, `m5.*`) or of a capacity type (`spot`); repeatable.

@@ -118,12 +118,13 @@ fn read(arguments: &WhatIfArgs, cluster: Vec<Value>) -> Result<(Vec<Item>, Vec<I
     Ok((base, replacements))
 }
 
-fn intake(arguments: &PlanArgs, items: &[Item]) -> Result<Intake, InputError> {
+fn intake(arguments: &PlanArgs, items: &[Item]) -> anyhow::Result<Intake> {
     let mut intake = Intake::new(arguments);
     if !arguments.from.is_empty() {
         intake.forgive_unknown_fields();
     }
     intake.read_values("the changed input", items.iter().map(|item| item.value.clone()))?;
+    intake.read_costs(arguments)?;
     Ok(intake)
 }
 

@@ -34,11 +34,17 @@ fn verdict(what_if: &WhatIf, streams: &mut Streams) -> std::io::Result<()> {
     let price = after.price_per_hour - before.price_per_hour;
     if price.abs() > 1e-9 {
         let share = if before.price_per_hour > 0.0 {
-            format!(" ({:+.1} %)", price / before.price_per_hour * 100.0)
+            format!(" ({})", show::signed_percent(price / before.price_per_hour))
         } else {
             String::new()
         };
-        parts.push(format!("{BOLD}{}/h{BOLD:#}{share}", signed_money(price)));
+        // What is not run costs nothing: that is no merit of the change, and the reverse is no fault of it.
+        let because = match after.unschedulable.cmp(&before.unschedulable) {
+            std::cmp::Ordering::Greater if price < 0.0 => " because less runs",
+            std::cmp::Ordering::Less if price > 0.0 => " because more runs",
+            _ => "",
+        };
+        parts.push(format!("{BOLD}{}/h{BOLD:#}{share}{because}", signed_money(price)));
     }
     let (refused, placed) = (what_if.newly_refused.len(), what_if.newly_placed.len());
     if refused > 0 {
