@@ -21,6 +21,7 @@ use crate::clock::Present;
 use crate::command::{Command, Step};
 use crate::decision::{Journal, Moment};
 use crate::executor::{Executor, Fence};
+use crate::lives::Lives;
 use crate::metrics::Metrics;
 use crate::observed_times::ObservedTimes;
 use crate::planning::Planning;
@@ -31,10 +32,10 @@ use crate::record::Recorder;
 use crate::reports::Report;
 use crate::roster::{Roster, Totals};
 use crate::settings::Settings;
+use crate::steps::draining::Evictions;
 use crate::steps::emptiness;
 use crate::steps::lifecycle;
 use crate::steps::nodepools;
-use crate::steps::termination::Evictions;
 use crate::summary::{Awaited, LastPlan, Summary};
 use crate::watch;
 use crate::watch_health::WatchHealth;
@@ -133,8 +134,10 @@ pub(crate) struct Engine {
     pub(crate) empty_since: BTreeMap<String, Monotonic>,
     /// Claims whose nodes are just being taken out.
     pub(crate) leaving: BTreeSet<String>,
-    /// Provider ids of machines that are no more.
+    /// Machines that are no more, by what their claims know them by.
     pub(crate) gone: BTreeSet<String>,
+    /// What is remembered of the lives of claims and their machines.
+    pub(crate) lives: Lives,
     /// What could not be had of late.
     pub(crate) health: Health,
     /// What claims on their way may be launched as, as it was planned; a claim that is not in it is ranked anew.
@@ -218,6 +221,7 @@ impl Engine {
             empty_since: BTreeMap::new(),
             leaving: BTreeSet::new(),
             gone: BTreeSet::new(),
+            lives: Lives::default(),
             last_plan: None,
             roster: Roster::default(),
             times: ObservedTimes::default(),
@@ -382,6 +386,7 @@ impl Engine {
             }
             WatchEvent::Pool(event) => {
                 for change in self.cache.pools.observe(event) {
+                    self.tell_transitions_of_pool(&change);
                     self.pool_changed(&change.key);
                     if change.new.is_none() {
                         self.reconciled.remove(&Key::Pool(change.key));
@@ -490,10 +495,9 @@ impl Engine {
         let of_daemon = new.or(old).is_some_and(pods::is_daemon);
         let moved = became(|pod| pods::node_name(pod).is_some())
             || became(pods::is_terminal)
-            || became(pods::is_terminating)
-            || new.is_none();
-        // A list tells what is, not what happened: it starts no timer anew.
-        if moved && !of_daemon && !listed {
+            || became(pods::is_terminating);
+        // The first list tells what is, not what happened: it starts no timer anew.
+        if moved && !of_daemon && !(listed && old.is_none()) {
             self.pod_events.insert(claim.clone(), now);
             self.enqueue(Key::Claim(claim));
         }
@@ -503,6 +507,7 @@ impl Engine {
     pub(crate) fn node_changed(&mut self, change: &Change<Node>) {
         self.cache.index_node(change);
         self.planning.node(change);
+        self.tell_transitions_of_node(change);
         self.enqueue(Key::Node(change.key.clone()));
         self.enqueue(Key::Disruption);
         let nodes = [change.old.as_deref(), change.new.as_deref()];
@@ -535,6 +540,7 @@ impl Engine {
     pub(crate) fn claim_changed(&mut self, change: &Change<NodeClaim>) {
         self.cache.index_claim(change);
         self.planning.claim(change);
+        self.follow_life(change);
         self.roster.touch(change.key.clone());
         self.enqueue(Key::Claim(change.key.clone()));
         self.enqueue(Key::Disruption);
@@ -581,11 +587,6 @@ impl Engine {
                 self.times.forget(uid);
             }
             self.pauses.remove(&Key::Claim(change.key.clone()));
-            if let Some(id) =
-                change.old.as_ref().and_then(|claim| claim.status.as_ref()?.provider_id.as_ref())
-            {
-                self.gone.remove(id);
-            }
         }
     }
 
@@ -600,7 +601,8 @@ impl Engine {
     /// Where pods wait to go, of the first that were given a place.
     fn awaited(&self) -> BTreeMap<String, Awaited> {
         let given = self.provisionable.iter().filter(|pod| !self.refused.contains_key(*pod));
-        let pods = given.take(REFUSALS).filter_map(|key| Some((self.cache.pods.get(key)?.uid()?, key)));
+        let pods =
+            given.take(REFUSALS).filter_map(|key| Some((self.cache.pods.get(key)?.uid.to_string(), key)));
         let pods: BTreeMap<String, &String> = pods.collect();
         if pods.is_empty() {
             return BTreeMap::new();

@@ -31,6 +31,9 @@ pub struct CachedPod {
     pub common: Arc<Common>,
     /// What few pods have.
     rare: Option<Box<Rare>>,
+    /// In seconds; the least number stands for a pod that does not say.
+    created: i64,
+    is_running: bool,
     is_terminal: bool,
     /// The scheduler found no place for it, and has none in mind.
     is_refused: bool,
@@ -90,6 +93,8 @@ impl CachedPod {
             node: node.map(Into::into),
             common: Arc::new(Common::new(pod)),
             rare: (rare != Rare::default()).then(|| Box::new(rare)),
+            created: pod.metadata.creation_timestamp.as_ref().map_or(i64::MIN, |time| time.0.as_second()),
+            is_running: phase == Some("Running"),
             is_terminal: matches!(phase, Some("Succeeded" | "Failed")),
             is_refused: is_unschedulable && nominated.is_none_or(str::is_empty),
         }
@@ -101,6 +106,11 @@ impl CachedPod {
             "" => self.name.to_string(),
             namespace => format!("{namespace}/{}", self.name),
         }
+    }
+
+    /// When it was made, to the second.
+    pub fn created(&self) -> Option<Timestamp> {
+        Timestamp::from_second(self.created).ok()
     }
 
     /// When it is to be gone, if it is being deleted.
@@ -189,6 +199,11 @@ pub fn is_terminal(pod: &CachedPod) -> bool {
     pod.is_terminal
 }
 
+/// Phase Running.
+pub fn is_running(pod: &CachedPod) -> bool {
+    pod.is_running
+}
+
 /// Being deleted.
 pub fn is_terminating(pod: &CachedPod) -> bool {
     pod.deletion().is_some()
@@ -242,6 +257,8 @@ pub enum Protection {
     /// Not at all.
     #[default]
     None,
+    /// Not at all: the annotation says nothing that can be understood.
+    Ignored,
     /// Until then.
     Until(Timestamp),
     /// As long as it is there, or until it has started.
@@ -258,7 +275,7 @@ fn protection_of(pod: &Pod) -> Protection {
         return Protection::Open;
     }
     let Some(length) = Duration::parse(value).ok().filter(|length| length.nanos() > 0) else {
-        return Protection::None;
+        return Protection::Ignored;
     };
     let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
     match started {
@@ -272,7 +289,7 @@ fn protection_of(pod: &Pod) -> Protection {
 /// Whether the do-not-disrupt annotation holds now.
 pub fn is_protected(pod: &CachedPod, now: Timestamp) -> bool {
     match pod.protection() {
-        Protection::None => false,
+        Protection::None | Protection::Ignored => false,
         Protection::Until(end) => now < end,
         Protection::Open => true,
     }
@@ -353,7 +370,7 @@ mod tests {
         let end = "2026-01-01T00:05:00Z".parse().unwrap();
         assert_eq!(of("5m", Some("2026-01-01T00:00:00Z")), Protection::Until(end));
         for ignored in ["false", "-5m", "0", "soon"] {
-            assert_eq!(of(ignored, None), Protection::None, "{ignored}");
+            assert_eq!(of(ignored, None), Protection::Ignored, "{ignored}");
         }
     }
 

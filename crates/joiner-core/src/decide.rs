@@ -8,6 +8,7 @@ use crate::explain::{self, Reason};
 use crate::model::Snapshot;
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::pack::cheapest;
+use crate::pack::opened::Opened;
 use crate::pack::prepared::Prepared;
 use crate::pack::scratch::Scratch;
 use crate::pack::sharing;
@@ -248,18 +249,44 @@ struct Run<'s> {
     refused: Vec<Refused>,
 }
 
+/// What a pass over the queue takes for granted, learnt from the passes before.
+#[derive(Debug, Clone, Default)]
+struct Premise {
+    /// Domains that machines open for pods that can't go there.
+    opened: Opened,
+    by_priority: bool,
+}
+
+impl Premise {
+    /// What the next pass has to take for granted; `None` if this one may stay as it is.
+    fn next(&self, scratch: &mut Scratch, outcome: &Outcome) -> Option<Self> {
+        let newly = scratch.newly_opened();
+        if !newly.is_empty() {
+            let mut opened = self.opened.clone();
+            opened.extend(newly);
+            opened.sort_unstable();
+            opened.dedup();
+            return Some(Self { opened, ..self.clone() });
+        }
+        let starved = !self.by_priority && limits_starve_priority(scratch, outcome);
+        starved.then(|| Self { by_priority: true, ..self.clone() })
+    }
+}
+
 impl<'s> Run<'s> {
     fn new(snapshot: &'s Snapshot, prepared: &'s Prepared, options: &'s Options, given_up: GivenUp) -> Self {
-        let run = |by_priority: bool| {
-            let mut scratch = Scratch::new(snapshot, prepared, options);
+        let run = |premise: &Premise| {
+            let mut scratch = Scratch::with_opened(snapshot, prepared, options, &premise.opened);
             scratch.given_up = given_up.clone();
-            let order = upstream::queue_order(snapshot, by_priority);
+            let order = upstream::queue_order(snapshot, premise.by_priority);
             let outcome = upstream::run_to_rest(&mut scratch, &order, &mut |_, _| {});
             (scratch, outcome, order)
         };
-        let (mut scratch, mut outcome, mut order) = run(false);
-        if limits_starve_priority(&mut scratch, &outcome) {
-            (scratch, outcome, order) = run(true);
+        let mut premise = Premise::default();
+        let (mut scratch, mut outcome, mut order) = run(&premise);
+        while let Some(next) = premise.next(&mut scratch, &outcome) {
+            premise = next;
+            (scratch, outcome, order) = run(&premise);
         }
         upstream::fill(&mut scratch, &mut outcome);
         scratch.give_back();
@@ -358,18 +385,18 @@ pub fn explain_pod(snapshot: &Snapshot, options: &Options, pod: PodIdx) -> expla
         Packing::Upstream => None,
         Packing::Cheapest => Some(decide_prepared(snapshot, &prepared, options)),
     };
-    let mut by_priority = false;
+    let mut premise = Premise::default();
     loop {
-        let mut scratch = Scratch::new(snapshot, &prepared, options);
+        let mut scratch = Scratch::with_opened(snapshot, &prepared, options, &premise.opened);
         if let Some(given_up) = plan.as_ref().and_then(|plan| plan.given_up.as_ref()) {
             scratch.given_up = given_up.classes.clone();
         }
-        let order = upstream::queue_order(snapshot, by_priority);
+        let order = upstream::queue_order(snapshot, premise.by_priority);
         if snapshot.classes[snapshot.pods[pod.at()].class.at()].filler {
             // Buffers come last: first everything that comes before them.
             let outcome = upstream::run_to_rest(&mut scratch, &order, &mut |_, _| {});
-            if !by_priority && limits_starve_priority(&mut scratch, &outcome) {
-                by_priority = true;
+            if let Some(next) = premise.next(&mut scratch, &outcome) {
+                premise = next;
                 continue;
             }
             let mut story = explain::follow(&mut scratch, &upstream::fill_order(snapshot), pod).0;
@@ -379,8 +406,8 @@ pub fn explain_pod(snapshot: &Snapshot, options: &Options, pod: PodIdx) -> expla
             return story;
         }
         let (mut story, outcome) = explain::follow(&mut scratch, &order, pod);
-        if !by_priority && limits_starve_priority(&mut scratch, &outcome) {
-            by_priority = true;
+        if let Some(next) = premise.next(&mut scratch, &outcome) {
+            premise = next;
             continue;
         }
         if let Some(plan) = &plan {

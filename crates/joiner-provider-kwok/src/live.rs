@@ -173,7 +173,8 @@ impl KwokProvider {
             })
         })?;
         // No agent comes to put on the Node what overlays promise.
-        let choice = request.overlaid.as_deref().map_or(choice, |overlaid| launch::overlaid(choice, overlaid));
+        let choice =
+            request.overlaid.as_deref().map_or(choice, |overlaid| launch::overlaid(choice, overlaid));
         let launched = launch::launched(&request.claim, choice, behaviour.partition(request.token()));
         let node = self.node(&request.claim, &launched);
         let delay = behaviour.registers(request.token()).then(|| behaviour.delay(request.token()));

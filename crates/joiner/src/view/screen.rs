@@ -48,7 +48,7 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture, look: &mut Look, unicode: 
             false => cut.waiting,
         };
         let above = look.waiting.fit(texts.len(), room);
-        let last = texts.iter().skip(above).take(room).last().map_or(0, |text| text.pod + 1);
+        let last = texts.iter().skip(above).take(room).next_back().map_or(0, |text| text.pod + 1);
         let title = match picture.pods.pending.saturating_sub(last) {
             0 => "waiting".to_owned(),
             more => format!("waiting ({more} more)"),

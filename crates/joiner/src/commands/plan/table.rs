@@ -12,7 +12,7 @@ use crate::show::{self, Table};
 use joiner_record::plan::{PlanDocument, Unschedulable};
 
 /// Hours in a month, as cloud bills count them.
-const HOURS_PER_MONTH: f64 = 730.0;
+pub(super) const HOURS_PER_MONTH: f64 = 730.0;
 const BAR_CELLS: usize = 8;
 
 /// Nodes alike: one line of the table.
@@ -38,6 +38,9 @@ pub fn write(
     wide: bool,
     streams: &mut Streams,
 ) -> std::io::Result<()> {
+    if let Some(standing) = &document.standing {
+        super::standing_table::write(standing, streams)?;
+    }
     verdict(document, streams)?;
     let groups = groups(document, snapshot, plan);
     if !groups.is_empty() {
