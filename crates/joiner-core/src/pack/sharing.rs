@@ -19,7 +19,7 @@ use crate::pack::scratch::{Growth, Machine, Scratch};
 use crate::pack::upstream::{self, Outcome};
 
 /// Steps that choosing types may take for all pods together.
-const STEPS: u64 = 100_000_000;
+const STEPS: u64 = 20_000_000;
 /// Steps of one attempt, by the words of its set of offerings.
 const STEPS_PER_WORD: u64 = 8;
 
@@ -145,6 +145,9 @@ impl Scratch<'_> {
                 set[at / 64] &= !(1 << (at % 64));
             }
         }
+        // What it is now it may stay, but not open a domain that it does not open yet.
+        self.keep_closed(machine.pool, machine.requirements, &mut set);
+        set.iter_mut().zip(machine.offers.iter()).for_each(|(set, own)| *set |= *own);
         set
     }
 

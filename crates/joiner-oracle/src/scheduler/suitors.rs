@@ -18,8 +18,10 @@ pub(super) fn reach(run: &Run<'_>) -> BTreeMap<(String, String), Rc<BTreeSet<Str
         let terms = owner.affinity.iter().chain(&owner.anti_affinity);
         let keys: BTreeSet<&str> = terms.map(|term| stable_key(&term.key)).collect();
         for key in keys.into_iter().filter(|key| *key != HOSTNAME) {
-            let alike = format!("{key} {:?}", (&owner.node_selector, &owner.required_terms, &owner.tolerations));
-            let values = known.entry(alike).or_insert_with(|| Rc::new(everything(run, owner, key, soft_taints)));
+            let alike =
+                format!("{key} {:?}", (&owner.node_selector, &owner.required_terms, &owner.tolerations));
+            let values =
+                known.entry(alike).or_insert_with(|| Rc::new(everything(run, owner, key, soft_taints)));
             reach.insert((pod_id(owner), key.to_owned()), values.clone());
         }
     }

@@ -236,9 +236,10 @@ impl Scratch<'_> {
         let suitors = || want.suitors.iter().filter(|suitor| suitor.key == key);
         let unserved = suitors().map(|suitor| self.groups.unserved(suitor, value)).sum();
         let displaced = suitors().map(|suitor| self.groups.displaced(suitor, value)).sum();
-        let occupied = want.selected.peers.iter().any(|group| {
-            self.snapshot.group(*group).key() == key && self.groups.count(*group, value) > 0
-        });
+        let occupied =
+            want.selected.peers.iter().any(|group| {
+                self.snapshot.group(*group).key() == key && self.groups.count(*group, value) > 0
+            });
         (spread, Reverse(unserved), displaced, !occupied, price, self.pinned_machines(key, value))
     }
 
