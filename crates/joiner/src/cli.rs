@@ -67,6 +67,8 @@ pub enum Command {
     InstanceTypes(InstanceTypesArgs),
     /// Read a live cluster into a file, without secrets, to be tried with `up --from` and `plan --from`.
     Snapshot(crate::commands::snapshot::SnapshotArgs),
+    /// Run the autoscaler on a real cluster, or on one that is simulated in this process.
+    Run(Box<crate::commands::run::RunArgs>),
     /// Serve a Kubernetes API on this machine, without a cluster behind it.
     Up(crate::commands::up::UpArgs),
     /// Print a completion script for a shell.

@@ -10,5 +10,7 @@ mod emptying;
 mod faults;
 mod keeping_order;
 mod launching;
+mod leading;
+mod measuring;
 mod stage;
 mod watching;

@@ -14,8 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use joiner_api::quantity::Quantity;
 use joiner_api::{KwokNodeClass, NodeClaim, NodePool};
 use joiner_apiserver::service::{ApiServer, ResponseBody, Settings as ServerSettings};
-use joiner_controllers::{Controllers, Fence, Metrics, RuntimeClock, Settings, Summary};
-use joiner_provider::{Provider, Registry};
+use joiner_controllers::{Controllers, Fence, Inspector, Metrics, RuntimeClock, Settings, Summary};
+use joiner_provider::{Clock, Provider, Registry};
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
@@ -52,6 +52,7 @@ pub struct Running {
     pub summary: watch::Receiver<Summary>,
     pub metrics: Arc<Metrics>,
     pub fence: Fence,
+    pub inspector: Inspector,
     task: JoinHandle<()>,
     shutdown: Option<oneshot::Sender<()>>,
 }
@@ -119,6 +120,11 @@ impl Stage {
         api.delete("default", &DeleteParams::default()).await.unwrap();
     }
 
+    pub async fn delete_pool(&self, name: &str) {
+        let api: Api<NodePool> = Api::all(self.client.clone());
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
     pub async fn delete_claim(&self, name: &str) {
         let api: Api<NodeClaim> = Api::all(self.client.clone());
         api.delete(name, &DeleteParams::default()).await.unwrap();
@@ -159,6 +165,11 @@ impl Stage {
         Arc::new(KwokProvider::new(client, Catalogue::hypothetical(), self.clock()))
     }
 
+    /// The clock of everybody on the stage.
+    pub fn shared_clock(&self) -> Arc<dyn Clock> {
+        self.clock()
+    }
+
     fn clock(&self) -> Arc<RuntimeClock<impl Fn() -> Timestamp + Send + Sync + use<>>> {
         let (begin, wall) = (self.begin, self.wall.clone());
         Arc::new(RuntimeClock::new(move || shown(begin, &wall)))
@@ -184,11 +195,12 @@ impl Stage {
         let controllers = Controllers::new(client, registry, self.clock(), settings);
         let summary = controllers.summary();
         let (metrics, fence) = (controllers.metrics(), controllers.fence());
+        let inspector = controllers.inspector();
         let (shutdown, told) = oneshot::channel::<()>();
         let task = tokio::spawn(controllers.run(async {
             let _ = told.await;
         }));
-        Running { summary, metrics, fence, task, shutdown: Some(shutdown) }
+        Running { summary, metrics, fence, inspector, task, shutdown: Some(shutdown) }
     }
 
     /// Lets so many seconds pass, scheduler and kubelet playing along.

@@ -4,13 +4,13 @@
 //! joiner in it, and [`cluster`] runs it on a thread of its own; [`feed`] keeps a board of its nodes and pods; [`show`] puts the board on the terminal; [`demo`] is a
 //! scripted day, [`objects`] brings manifests in, and [`kubeconfig`] lets clients in.
 
-mod api_only;
+pub mod api_only;
 pub mod assembly;
 pub mod cluster;
 pub mod decision_log;
 mod demo;
 pub mod feed;
-mod kubeconfig;
+pub mod kubeconfig;
 pub mod objects;
 mod show;
 
@@ -136,7 +136,7 @@ impl Speed {
 
 /// Serves until interrupted.
 pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
-    kubeconfig::Kubeconfig::check(arguments)?;
+    kubeconfig::Kubeconfig::check(&arguments.kubeconfig)?;
     if arguments.api_only {
         api_only::run(arguments, streams)?;
         return Ok(FINE);

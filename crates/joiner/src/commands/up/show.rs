@@ -97,7 +97,8 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     });
     let address = SocketAddr::new(arguments.listen, arguments.port);
     let endpoint = runtime.block_on(Endpoint::open(address, &credentials))?;
-    let kubeconfig = Kubeconfig::write(arguments, endpoint.kubeconfig())?;
+    let kubeconfig =
+        Kubeconfig::write(&arguments.kubeconfig, arguments.data_dir.is_some(), endpoint.kubeconfig())?;
 
     let decisions = arguments.decisions.as_deref().map(DecisionLog::open).transpose()?;
     let cluster = Cluster::start(Wish {
