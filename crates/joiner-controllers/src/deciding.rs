@@ -10,13 +10,12 @@ use joiner_api::NodePool;
 use joiner_core::decide;
 use joiner_core::model::Snapshot;
 use joiner_core::plan::Plan;
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use crate::cache::key_of;
 use crate::engine::Engine;
 use crate::executor::Epoch;
 use crate::metrics::rows;
+use crate::pods::CachedPod;
 use crate::provision::{self, Context, Proposal};
 use crate::queue::Key;
 use crate::reports::Report;
@@ -30,7 +29,7 @@ const DECISION: Duration = Duration::from_millis(1);
 pub(crate) struct Question {
     snapshot: Arc<Snapshot>,
     /// Pods without a place.
-    waiting: Vec<Arc<Pod>>,
+    waiting: Vec<Arc<CachedPod>>,
     /// Pools as they were, by name.
     pools: BTreeMap<String, Arc<NodePool>>,
     /// Claims on their way out: their names are not given again so soon, their machines may still be there.
@@ -62,10 +61,10 @@ impl Engine {
         };
         let waiting = provision::waiting(&self.cache, &context);
         let retry = self.settings.retry_interval;
-        let is_new = |uid: &String| {
+        let is_new = |uid: &str| {
             self.batch.decided.get(uid).is_none_or(|time| present.monotonic.since(*time) >= retry)
         };
-        let any_new = waiting.iter().any(|pod| pod.uid().is_some_and(|uid| is_new(&uid)));
+        let any_new = waiting.iter().any(|pod| is_new(&pod.uid));
         let in_flight = expected.keys().any(|uid| in_need.contains(uid));
         let snapshot = any_new.then(|| self.planning.snapshot(&self.cache, &waiting, &context));
         self.batch.opened = None;
@@ -76,8 +75,9 @@ impl Engine {
             self.requeue_after(&Key::Provision, self.settings.retry_interval);
         }
         let Some(snapshot) = snapshot else { return };
+        self.asked = self.heard;
         for pod in &waiting {
-            self.batch.decided.insert(pod.uid().unwrap_or_default(), present.monotonic);
+            self.batch.decided.insert(pod.uid.to_string(), present.monotonic);
         }
         let pools = provision::pools(&self.cache, &self.registry);
         let pools = pools.map(|pool| (pool.name_any(), pool.clone())).collect();
@@ -89,7 +89,7 @@ impl Engine {
 
     fn decide(&mut self, question: Question) {
         self.busy.insert(Key::Provision, false);
-        self.measure_question(&question.waiting);
+        self.measure_question(question.waiting.len());
         let metrics = self.metrics.clone();
         let (clock, options) = (self.clock.clone(), self.settings.packing.clone());
         let snapshot = question.snapshot.clone();
@@ -127,8 +127,19 @@ impl Engine {
             now,
         };
         let is_taken = |name: &str| self.cache.claims.get(name).is_some() || question.going.contains(name);
-        let mut proposal =
-            provision::raise(&self.cache, &question.snapshot, &plan, &question.waiting, &context, is_taken);
+        let overlaid = match plan.machines.is_empty() {
+            true => BTreeMap::new(),
+            false => self.planning.overlaid(&self.cache, &context),
+        };
+        let mut proposal = provision::raise(
+            &self.cache,
+            &question.snapshot,
+            &plan,
+            &question.waiting,
+            &context,
+            &overlaid,
+            is_taken,
+        );
         let left_over = self.take_out_what_changed(question, &mut proposal, &in_need);
         for uid in left_over {
             // Its machine was planned for others too, who need none any more.
@@ -155,7 +166,7 @@ impl Engine {
         proposal: &mut Proposal,
         in_need: &BTreeSet<String>,
     ) -> Vec<String> {
-        let uids = question.waiting.iter().map(|pod| (key_of(&**pod), pod.uid().unwrap_or_default()));
+        let uids = question.waiting.iter().map(|pod| (pod.key(), pod.uid.to_string()));
         let waits: BTreeMap<String, String> = uids.filter(|(_, uid)| in_need.contains(uid)).collect();
         let is_same_pool = |name: Option<&String>| {
             let Some(then) = name.and_then(|name| question.pools.get(name)) else { return false };

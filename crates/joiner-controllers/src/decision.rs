@@ -7,13 +7,15 @@ use jiff::Timestamp;
 use joiner_api::names::kinds;
 use joiner_record::decision::MOST_NAMED;
 use joiner_record::{
-    Alternative, Command as Told, Decision, DecisionId, Entry, Outcome, PriceChange, Ring, Settled, Subject,
-    Verb, Verdict, words,
+    Alternative, Command as Told, Completed, Decision, DecisionId, Entry, Outcome, PriceChange, Ring,
+    Subject, Verb, Verdict, words,
 };
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use tokio::sync::mpsc;
 
 use crate::command::{Command, Done, Failure};
+use crate::pods::CachedPod;
 use crate::queue::Key;
 
 /// So many decisions of a dry run are remembered.
@@ -40,12 +42,41 @@ impl Decided {
 }
 
 /// An object as the subject of a decision.
-pub fn subject_of<K: kube::Resource<DynamicType = ()>>(object: &K) -> Subject {
-    Subject {
-        kind: K::kind(&()).into_owned(),
-        namespace: object.namespace(),
-        name: object.name_any(),
-        uid: object.uid(),
+pub fn subject_of<K: Referable>(object: &K) -> Subject {
+    let ObjectReference { kind, namespace, name, uid, .. } = object.reference();
+    Subject { kind: kind.unwrap_or_default(), namespace, name: name.unwrap_or_default(), uid }
+}
+
+/// What decisions and events can be about: an object, or what is kept of one.
+pub trait Referable {
+    /// A reference to it.
+    fn reference(&self) -> ObjectReference;
+}
+
+impl<K: kube::Resource<DynamicType = ()>> Referable for K {
+    fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(K::api_version(&()).into_owned()),
+            kind: Some(K::kind(&()).into_owned()),
+            name: Some(self.name_any()),
+            namespace: self.namespace(),
+            uid: self.uid(),
+            ..ObjectReference::default()
+        }
+    }
+}
+
+impl Referable for CachedPod {
+    fn reference(&self) -> ObjectReference {
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        ObjectReference {
+            api_version: text("v1"),
+            kind: text("Pod"),
+            name: Some(self.name.to_string()),
+            namespace: text(&self.common.namespace),
+            uid: text(&self.uid),
+            ..ObjectReference::default()
+        }
     }
 }
 
@@ -133,7 +164,7 @@ impl Journal {
         let count = if carried_out { commands.len() } else { 0 };
         let commands = commands.iter().take(count.min(MOST_NAMED)).map(|command| {
             let (verb, object) = described(command);
-            Told { verb, object, settled: None }
+            Told { verb, object, completed: None }
         });
         let before = moment.usd_per_hour;
         let decision = Decision {
@@ -186,11 +217,11 @@ impl Journal {
         let mut outcomes = results.map(outcome);
         for command in 0..MOST_NAMED {
             let outcome = outcomes.next().unwrap_or(Outcome::NotTried);
-            let settled = Settled { time: now, outcome };
-            if !self.ring.settle(id, command, settled.clone()) {
+            let completed = Completed { time: now, outcome };
+            if !self.ring.complete(id, command, completed.clone()) {
                 break;
             }
-            self.tell(|| Entry::Settled { id, command: command as u64, settled });
+            self.tell(|| Entry::Completed { id, command: command as u64, completed });
         }
     }
 
@@ -306,11 +337,11 @@ mod tests {
             .unwrap()
             .commands
             .iter()
-            .map(|of| of.settled.clone().unwrap().outcome)
+            .map(|of| of.completed.clone().unwrap().outcome)
             .collect();
         assert_eq!(outcomes, [Outcome::NotEmpty, Outcome::NotTried]);
         let kinds: Vec<bool> = std::iter::from_fn(|| told.try_recv().ok())
-            .map(|entry| matches!(entry, Entry::Settled { .. }))
+            .map(|entry| matches!(entry, Entry::Completed { .. }))
             .collect();
         assert_eq!(kinds, [false, true, true]);
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
+use joiner_api::duration::NillableDuration;
 use joiner_api::names::NODEPOOL_LABEL;
 use joiner_provider::{Clock, Health, Monotonic, RankedOffering, Registry, Unregistered};
 use joiner_record::{Entry, Reason};
@@ -25,7 +26,7 @@ use crate::measuring::Measured;
 use crate::metrics::Metrics;
 use crate::observed_times::ObservedTimes;
 use crate::planning::Planning;
-use crate::pods;
+use crate::pods::{self, CachedPod};
 use crate::provision::Nominations;
 use crate::pulse::Pulse;
 use crate::queue::{Key, Queue};
@@ -34,9 +35,10 @@ use crate::reports::Report;
 use crate::roster::{Roster, Totals};
 use crate::settings::Settings;
 use crate::steps::emptiness;
+use crate::steps::lifecycle;
 use crate::steps::nodepools;
 use crate::steps::termination::Evictions;
-use crate::summary::{LastPlan, Summary};
+use crate::summary::{Awaited, LastPlan, Summary};
 use crate::watch;
 use crate::watch_health::WatchHealth;
 
@@ -143,6 +145,10 @@ pub(crate) struct Engine {
     pub(crate) watches: WatchHealth,
     /// Counts what was taken in: the generation of what decisions are made from.
     generation: u64,
+    /// Counts what was observed.
+    pub(crate) heard: u64,
+    /// What was observed when a decision was last asked for.
+    pub(crate) asked: u64,
     /// What decisions of this turn change in what all machines cost.
     decided_usd_per_hour: f64,
     /// When decisions were last written to the API, and all up to which change.
@@ -171,7 +177,7 @@ pub(crate) struct Engine {
     pub(crate) reports: mpsc::Sender<Report>,
     inbox: Option<mpsc::Receiver<Report>>,
     inspector: Inspector,
-    asked: Option<mpsc::Receiver<Asked>>,
+    questions: Option<mpsc::Receiver<Asked>>,
     pub(crate) pulse: Pulse,
     pub(crate) tasks: JoinSet<()>,
     publisher: signal::Sender<Summary>,
@@ -211,7 +217,7 @@ impl Engine {
         metrics: Arc<Metrics>,
     ) -> Self {
         let (reports, inbox) = mpsc::channel(ROOM);
-        let (inspector, asked) = Inspector::new();
+        let (inspector, questions) = Inspector::new();
         let executor =
             Executor::new(client.clone(), registry.clone(), clock.clone(), metrics.clone(), &settings, fence);
         let mut cache = ClusterCache::default();
@@ -240,6 +246,8 @@ impl Engine {
             refused: BTreeMap::new(),
             watches: WatchHealth::default(),
             generation: 0,
+            heard: 0,
+            asked: 0,
             decided_usd_per_hour: 0.0,
             record_written: (None, 0),
             pod_events: BTreeMap::new(),
@@ -255,7 +263,7 @@ impl Engine {
             reports,
             inbox: Some(inbox),
             inspector,
-            asked: Some(asked),
+            questions: Some(questions),
             pulse: Pulse::default(),
             tasks: JoinSet::new(),
             publisher,
@@ -269,7 +277,9 @@ impl Engine {
     async fn run(mut self, shutdown: impl Future<Output = ()>) {
         let mut watches = JoinSet::new();
         let mut events = watch::start(&self.client, &self.registry, &mut watches);
-        let (Some(mut inbox), Some(mut asked)) = (self.inbox.take(), self.asked.take()) else { return };
+        let (Some(mut inbox), Some(mut questions)) = (self.inbox.take(), self.questions.take()) else {
+            return;
+        };
         let mut moves = self.executor.fence().moves();
         let mut shutdown = std::pin::pin!(shutdown);
         let mut woke = Instant::now();
@@ -284,7 +294,7 @@ impl Engine {
                 biased;
                 () = &mut shutdown => break,
                 Ok(()) = moves.changed() => woke = self.wakes(),
-                Some(answer) = asked.recv() => {
+                Some(answer) = questions.recv() => {
                     woke = self.wakes();
                     // Who asked may have gone away.
                     let _ = answer.send(self.view());
@@ -410,9 +420,11 @@ impl Engine {
 
     fn take_event(&mut self, event: WatchEvent) {
         self.take_in();
+        self.heard += 1;
         match event {
             WatchEvent::Pod(event) => {
-                self.cache.pods.observe(event).into_iter().for_each(|of| self.pod_changed(&of))
+                let (changes, whole) = self.cache.observe_pod(event);
+                changes.iter().for_each(|change| self.pod_changed(change, whole.as_deref()));
             }
             WatchEvent::Node(event) => {
                 self.cache.nodes.observe(event).into_iter().for_each(|of| self.node_changed(&of));
@@ -454,7 +466,7 @@ impl Engine {
                 self.planning.priority_classes(&self.cache.priority_classes.observe(event))
             }
             WatchEvent::CsiNode(event) => self.planning.csi_nodes(&self.cache.csi_nodes.observe(event)),
-            WatchEvent::Attachment(event) => drop(self.cache.attachments.observe(event)),
+            WatchEvent::Attachment(event) => self.cache.observe_attachment(event),
             WatchEvent::WatchFailed(failure) => self.watch_failed(failure),
             WatchEvent::WatchRecovered(watched) => self.watch_recovered(&watched),
         }
@@ -470,9 +482,10 @@ impl Engine {
         self.queue.add(key, now);
     }
 
-    fn pod_changed(&mut self, change: &Change<Pod>) {
+    /// `whole` is the pod itself, if it has come or changed.
+    fn pod_changed(&mut self, change: &Change<CachedPod>, whole: Option<&Pod>) {
         self.cache.index_pod(change);
-        self.planning.pod(change);
+        self.planning.pod(change, whole);
         self.measure_pod(change);
         let key = &change.key;
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
@@ -482,19 +495,18 @@ impl Engine {
         }
         if new.is_some_and(pods::is_provisionable) {
             self.provisionable.insert(key.clone());
-            let uid = new.and_then(|pod| pod.metadata.uid.clone()).unwrap_or_default();
-            self.pod_waits(uid);
+            self.pod_waits(new.map(|pod| pod.uid.to_string()).unwrap_or_default());
         } else if self.provisionable.remove(key) {
             self.refused.remove(key);
-            if let Some(uid) = old.and_then(|pod| pod.metadata.uid.as_ref()) {
-                self.batch.decided.remove(uid);
+            if let Some(pod) = old {
+                self.batch.decided.remove(&*pod.uid);
             }
         }
         if new.is_none()
-            && let Some(uid) = old.and_then(|pod| pod.metadata.uid.as_ref())
+            && let Some(pod) = old
         {
-            self.evictions.done(uid);
-            self.times.forget(uid);
+            self.evictions.done(&pod.uid);
+            self.times.forget(&pod.uid);
         }
     }
 
@@ -513,7 +525,13 @@ impl Engine {
         }
     }
 
-    fn pod_on_node_changed(&mut self, name: &str, listed: bool, old: Option<&Pod>, new: Option<&Pod>) {
+    fn pod_on_node_changed(
+        &mut self,
+        name: &str,
+        listed: bool,
+        old: Option<&CachedPod>,
+        new: Option<&CachedPod>,
+    ) {
         let Some(node) = self.cache.nodes.get(name).cloned() else { return };
         for claim in self.cache.claims_of(&node) {
             self.roster.touch(claim.name_any());
@@ -523,7 +541,7 @@ impl Engine {
         }
         let Some(claim) = self.cache.claim_of(&node).map(|claim| claim.name_any()) else { return };
         let now = self.clock.monotonic();
-        let became = |is: fn(&Pod) -> bool| new.is_some_and(is) && !old.is_some_and(is);
+        let became = |is: fn(&CachedPod) -> bool| new.is_some_and(is) && !old.is_some_and(is);
         let of_daemon = new.or(old).is_some_and(pods::is_daemon);
         let moved = became(|pod| pods::node_name(pod).is_some())
             || became(pods::is_terminal)
@@ -632,16 +650,58 @@ impl Engine {
         self.enqueue(Key::Pool(pool.to_owned()));
         self.enqueue(Key::Disruption);
         self.enqueue(Key::Provision);
-        let of_pool =
-            |claim: &&Arc<NodeClaim>| claim.labels().get(NODEPOOL_LABEL).is_some_and(|of| of == pool);
-        let claims: Vec<String> =
-            self.cache.claims.values().filter(of_pool).map(|claim| claim.name_any()).collect();
+        let claims: Vec<String> = self.cache.claims_in_pool(pool).map(|claim| claim.name_any()).collect();
         claims.into_iter().for_each(|claim| self.enqueue(Key::Claim(claim)));
+    }
+
+    /// Where pods wait to go, of the first that were given a place.
+    fn awaited(&self) -> BTreeMap<String, Awaited> {
+        let given = self.provisionable.iter().filter(|pod| !self.refused.contains_key(*pod));
+        let pods =
+            given.take(REFUSALS).filter_map(|key| Some((self.cache.pods.get(key)?.uid.to_string(), key)));
+        let pods: BTreeMap<String, &String> = pods.collect();
+        if pods.is_empty() {
+            return BTreeMap::new();
+        }
+        let uids = pods.keys().cloned().collect();
+        let (present, settings) = (self.present(), &self.settings);
+        let places = self.nominations.expected(&self.cache, &uids, &self.times, present, settings);
+        let awaited = places.into_iter().filter_map(|(uid, place)| {
+            let node = self.cache.nodes.get(&place);
+            let claim = self.cache.claims.get(&place).or_else(|| self.cache.claim_of(node?));
+            let lacks = claim.and_then(|claim| lifecycle::lacks(claim));
+            Some(((*pods.get(&uid)?).clone(), Awaited { place, lacks }))
+        });
+        awaited.collect()
+    }
+
+    /// How long empty machines may still be there.
+    fn empty_go_within(&self) -> Duration {
+        let waits = self.roster.pools_with_empty().filter_map(|pool| {
+            let after = self.cache.pools.get(pool)?.spec.disruption.consolidate_after.as_deref();
+            let after = NillableDuration::parse(after.unwrap_or("0s")).ok()?.duration()?;
+            let after = Duration::from_nanos(after.nanos().max(0).unsigned_abs());
+            // A few looks at them, and the wait between finding them empty and believing it.
+            Some(after + self.settings.validation_wait + 2 * self.settings.retry_interval)
+        });
+        waits.max().unwrap_or_default()
+    }
+
+    /// Whether anything is about to be done, as far as is known now.
+    fn is_under_way(&self, Totals { starting, leaving, .. }: Totals) -> bool {
+        let undecided = self.provisionable.len() > self.refused.len();
+        // What was refused is tried again once after everything that has happened since.
+        let untried = !self.refused.is_empty() && self.asked != self.heard;
+        let begins = !self.started || self.batch.opened.is_some() || !self.to_launch.is_empty();
+        begins || undecided || untried || starting > 0 || leaving > 0 || !self.busy.is_empty()
     }
 
     fn publish(&mut self, now: Timestamp) {
         self.roster.refresh(&self.cache, &self.registry);
-        let Totals { nodes, starting, leaving, dollars_per_hour } = self.roster.totals();
+        let totals = self.roster.totals();
+        let Totals { nodes, starting, leaving, dollars_per_hour } = totals;
+        let (awaited, under_way, empty_go_within) =
+            (self.awaited(), self.is_under_way(totals), self.empty_go_within());
         let leads = self.leads();
         let journal = self.journal.ring();
         let refusals = self.refused.iter().take(REFUSALS);
@@ -662,6 +722,9 @@ impl Engine {
                 pending_pods: self.provisionable.len(),
                 refused_pods: self.refused.len(),
                 refusals,
+                awaited,
+                under_way,
+                empty_go_within,
                 dollars_per_hour,
                 last_plan: self.last_plan,
                 watch_troubles: self.watches.troubles().cloned().collect(),

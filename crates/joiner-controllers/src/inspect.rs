@@ -7,11 +7,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use joiner_api::names::NODEPOOL_LABEL;
 use joiner_api::{NodeClaim, NodePool};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::engine::Engine;
+use crate::pods::CachedPod;
 use crate::provision;
 use crate::steps::emptiness;
 
@@ -49,7 +50,7 @@ pub struct View {
     /// For how long it has not been.
     pub unsynced: Duration,
     /// All pods.
-    pub pods: Vec<Arc<Pod>>,
+    pub pods: Vec<Arc<CachedPod>>,
     /// All nodes, and whether they are ours.
     pub nodes: Vec<(Arc<Node>, bool)>,
     /// Claims of our node classes.
@@ -89,7 +90,7 @@ pub struct PoolView {
 #[derive(Debug, Clone)]
 pub struct Pending {
     /// The pod.
-    pub pod: Arc<Pod>,
+    pub pod: Arc<CachedPod>,
     /// For how long it has been seen waiting.
     pub waited: Duration,
     /// Whether it has been decided on.
@@ -119,7 +120,7 @@ impl Engine {
         });
         let pending = self.provisionable.iter().filter_map(|key| {
             let pod = self.cache.pods.get(key)?.clone();
-            let seen = pod.metadata.uid.as_ref().and_then(|uid| self.measured.pods.get(uid));
+            let seen = self.measured.pods.get(&*pod.uid);
             let (waited, decided) =
                 seen.map_or((Duration::ZERO, false), |of| (now.since(of.seen), of.decided));
             Some(Pending { pod, waited, decided })

@@ -8,18 +8,18 @@ use joiner_api::names::{self, CAPACITY_TYPE_LABEL, NODEPOOL_LABEL, ZONE_LABEL, c
 use joiner_api::{NodeClaim, NodePool};
 use joiner_provider::Monotonic;
 use joiner_record::{GaveUp, Orphan, Verdict};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use crate::cache::{Change, key_of};
+use crate::cache::Change;
 use crate::command::{Command, Done, Failure};
 use crate::decision::Decided;
 use crate::engine::Engine;
 use crate::metrics::Labels;
 use crate::metrics::rows;
 use crate::metrics::state::{self, Condition, ConditionRows};
-use crate::pods;
+use crate::pods::{self, CachedPod};
 use crate::steps::lifecycle::{condition, is_true};
 
 /// What is remembered to measure how long things take.
@@ -68,9 +68,9 @@ fn seconds(from: Timestamp, to: Timestamp) -> f64 {
 
 impl Engine {
     /// A decision on pods was asked for.
-    pub(crate) fn measure_question(&mut self, waiting: &[std::sync::Arc<Pod>]) {
+    pub(crate) fn measure_question(&mut self, waiting: usize) {
         let now = self.clock.monotonic();
-        self.measured.question = (self.measured.question.0 + 1, waiting.len(), Some(now));
+        self.measured.question = (self.measured.question.0 + 1, waiting, Some(now));
         self.pulse.decides(true);
     }
 
@@ -80,34 +80,31 @@ impl Engine {
         self.measured.question = (self.measured.question.0, 0, None);
         let now = self.clock.monotonic();
         for key in &self.provisionable {
-            let uid = self.cache.pods.get(key).and_then(|pod| pod.uid());
-            let Some(seen) = uid.and_then(|uid| self.measured.pods.get_mut(&uid)) else { continue };
-            let asked = self.batch.decided.contains_key(
-                self.cache.pods.get(key).and_then(|pod| pod.metadata.uid.as_deref()).unwrap_or_default(),
-            );
-            if asked && !std::mem::replace(&mut seen.decided, true) {
+            let Some(pod) = self.cache.pods.get(key) else { continue };
+            let Some(seen) = self.measured.pods.get_mut(&*pod.uid) else { continue };
+            if self.batch.decided.contains_key(&*pod.uid) && !std::mem::replace(&mut seen.decided, true) {
                 self.metrics.observe(&rows::PODS_DECISION, &[], now.since(seen.seen).as_secs_f64());
             }
         }
     }
 
-    pub(crate) fn measure_pod(&mut self, change: &Change<Pod>) {
-        let Some(uid) = change.new.as_ref().or(change.old.as_ref()).and_then(|pod| pod.uid()) else { return };
+    pub(crate) fn measure_pod(&mut self, change: &Change<CachedPod>) {
         let Some(pod) = change.new.as_deref() else {
-            self.measured.pods.remove(&uid);
+            if let Some(old) = &change.old {
+                self.measured.pods.remove(&*old.uid);
+            }
             return;
         };
         let now = self.clock.monotonic();
         if pods::is_provisionable(pod) {
-            self.measured.pods.entry(uid.clone()).or_insert(Seen { seen: now, decided: false });
+            self.measured.pods.entry(pod.uid.to_string()).or_insert(Seen { seen: now, decided: false });
         }
         let old = change.old.as_deref();
-        let became = |is: fn(&Pod) -> bool| is(pod) && !old.is_some_and(is);
-        let (bound, runs) =
-            (became(|pod| pods::node_name(pod).is_some()), became(|pod| is_phase(pod, "Running")));
-        if self.leads() && !change.listed {
-            let created = pod.metadata.creation_timestamp.as_ref().map(|time| seconds(time.0, self.now()));
-            let waited = self.measured.pods.get(&uid).map(|of| now.since(of.seen).as_secs_f64());
+        let became = |is: fn(&CachedPod) -> bool| is(pod) && !old.is_some_and(is);
+        let (bound, runs) = (became(|pod| pods::node_name(pod).is_some()), became(pods::is_running));
+        if (bound || runs) && self.leads() && !change.listed {
+            let created = pod.created().map(|created| seconds(created, self.now()));
+            let waited = self.measured.pods.get(&*pod.uid).map(|of| now.since(of.seen).as_secs_f64());
             let told = [
                 (bound, &rows::PODS_BOUND, created),
                 (bound, &rows::PODS_PROVISIONING_BOUND, waited),
@@ -120,8 +117,8 @@ impl Engine {
                 }
             }
         }
-        if is_phase(pod, "Running") || pods::is_terminal(pod) {
-            self.measured.pods.remove(&uid);
+        if pods::is_running(pod) || pods::is_terminal(pod) {
+            self.measured.pods.remove(&*pod.uid);
         }
     }
 
@@ -303,7 +300,6 @@ impl Engine {
                 self.metrics.count(&rows::EVICTIONS, &[code]);
                 let pod = self.cache.pods.get(&format!("{namespace}/{name}"));
                 if let (Some(pod), Ok(_)) = (pod, result) {
-                    debug_assert_eq!(key_of(&**pod), format!("{namespace}/{name}"));
                     let reason = self.why_evicted(pod).to_lowercase().replace(' ', "_");
                     self.metrics.count(&rows::PODS_DRAINED, &[&reason]);
                 }
@@ -317,10 +313,6 @@ impl Engine {
             _ => {}
         }
     }
-}
-
-fn is_phase(pod: &Pod, phase: &str) -> bool {
-    pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(phase)
 }
 
 /// A pool's policy as metrics name it.

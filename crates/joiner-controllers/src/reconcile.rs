@@ -113,16 +113,16 @@ impl Engine {
         }
         cache.pods_on(name).for_each(|pod| self.times.observe_pod(pod, present));
         let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
-        let attached = |attachment: &&Arc<k8s_openapi::api::storage::v1::VolumeAttachment>| {
-            attachment.spec.node_name == name
-        };
         let step = termination::node_step(&termination::NodeFacts {
             node: &node,
             class,
             claim: cache.claim_of(&node).map(|claim| &**claim),
             pods: cache.pods_on(name).map(|pod| &**pod).collect(),
-            attachments: cache.attachments.values().filter(attached).map(|of| &**of).collect(),
-            volumes: cache.volumes.values().map(|of| &**of).collect(),
+            attached: cache
+                .attachments_to(name)
+                .filter_map(|of| of.spec.source.persistent_volume_name.as_deref())
+                .map(|volume| (volume, cache.volumes.get(volume).map(|of| &**of)))
+                .collect(),
             machine_gone: id.is_some_and(|id| self.gone.contains(id)),
             evictions: &self.evictions,
             times: &self.times,
@@ -140,22 +140,13 @@ impl Engine {
         }
         let well_known: BTreeSet<String> = self.registry.types(class).well_known.iter().cloned().collect();
         let stored = provision::class_of(&self.cache, &pool);
-        let mut machines = Vec::new();
-        for claim in self.cache.claims.values() {
-            let of_pool = claim.labels().get(NODEPOOL_LABEL).is_some_and(|of| of == name);
-            if !of_pool || claim.metadata.deletion_timestamp.is_some() {
-                continue;
-            }
-            let node = self.cache.nodes_of(claim).into_iter().find(|node| emptiness::is_initialised(node));
-            let claimed = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
-            machines.extend(node.and_then(|node| nodepools::capacity(node)).or(claimed));
-        }
+        self.roster.refresh(&self.cache, &self.registry);
         let facts = nodepools::Facts {
             pool: &pool,
             class: stored.as_deref(),
             class_trouble: self.watches.of_class(class),
             well_known: &well_known,
-            machines,
+            totals: self.roster.capacity_of(name),
             now,
         };
         let step = nodepools::step(&facts);
@@ -164,8 +155,9 @@ impl Engine {
 
     /// Pods that need a place: those the scheduler refused, and those whose node goes.
     pub(crate) fn in_need(&self) -> BTreeSet<String> {
-        let refused = self.provisionable.iter().filter_map(|key| self.cache.pods.get(key)?.uid());
-        let moving = provision::moving(&self.cache).filter_map(|pod| pod.uid());
+        let refused =
+            self.provisionable.iter().filter_map(|key| Some(self.cache.pods.get(key)?.uid.to_string()));
+        let moving = provision::moving(&self.cache).map(|pod| pod.uid.to_string());
         refused.chain(moving).collect()
     }
 
@@ -189,8 +181,7 @@ impl Engine {
             self.refused.remove(key);
             let Some(pod) = self.cache.pods.get(key) else { continue };
             let stands = place.kind == "Node" || self.cache.claims.get(&place.name).is_some();
-            let is_new =
-                stands && self.nominations.add(pod.uid().unwrap_or_default(), place.name.clone(), until);
+            let is_new = stands && self.nominations.add(pod.uid.to_string(), place.name.clone(), until);
             if self.provisionable.contains(key) {
                 if is_new {
                     nominated.add(key, subject_of(&**pod), &place);

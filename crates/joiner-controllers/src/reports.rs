@@ -10,15 +10,16 @@ use joiner_api::names::conditions;
 use joiner_core::plan::Plan;
 use joiner_provider::{Error, Instance, Launch, Listed, Provider, Scope, Terminated, Unregistered};
 use joiner_record::{Orphan, Subject, Verb, Verdict};
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use crate::command::{Command, Done, Failure, Step};
 use crate::deciding::Question;
 use crate::decision::{Decided, described, subject_of};
 use crate::engine::Engine;
+use crate::pods::CachedPod;
 use crate::queue::Key;
 use crate::record::Note;
+use crate::slim;
 use crate::steps::emptiness;
 use crate::steps::lifecycle::{self, is_true, signed};
 
@@ -123,17 +124,22 @@ impl Engine {
         now: Timestamp,
     ) -> Option<Failure> {
         match result {
-            Ok(Done::Claim(claim)) => {
+            Ok(Done::Claim(mut claim)) => {
+                slim::object(&mut *claim);
                 if let Some(change) = self.cache.claims.written(*claim) {
                     self.claim_changed(&change);
                 }
             }
-            Ok(Done::Node(node)) => {
+            Ok(Done::Node(mut node)) => {
+                slim::node(&mut node);
                 if let Some(change) = self.cache.nodes.written(*node) {
                     self.node_changed(&change);
                 }
             }
-            Ok(Done::Pool(pool)) => drop(self.cache.pools.written(*pool)),
+            Ok(Done::Pool(mut pool)) => {
+                slim::object(&mut *pool);
+                self.cache.pools.written(*pool);
+            }
             Ok(Done::Machine(Terminated::Gone)) => {
                 match command {
                     Command::Terminate { provider_id, .. } => {
@@ -165,7 +171,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn why_evicted(&self, pod: &Pod) -> String {
+    pub(crate) fn why_evicted(&self, pod: &CachedPod) -> String {
         let node = crate::pods::node_name(pod).and_then(|node| self.cache.nodes.get(node));
         let claim = node.and_then(|node| self.cache.claim_of(node));
         let reason = claim.and_then(|claim| lifecycle::condition(claim, conditions::DISRUPTION_REASON));

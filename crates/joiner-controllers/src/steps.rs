@@ -3,5 +3,6 @@
 
 pub mod emptiness;
 pub mod lifecycle;
+pub mod movable;
 pub mod nodepools;
 pub mod termination;

@@ -10,6 +10,7 @@ use crate::model::ids::{ClassIdx, PodIdx};
 use crate::pack::cheapest;
 use crate::pack::prepared::Prepared;
 use crate::pack::scratch::Scratch;
+use crate::pack::sharing;
 use crate::pack::upstream::{self, Outcome};
 use crate::plan::{self, Bill, Plan, Refused};
 
@@ -146,7 +147,7 @@ pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Optio
         return run.into_plan(None);
     }
     let original = run.bill();
-    cheapest::improve(&mut run.scratch, &mut run.outcome, &run.order);
+    run.improve();
     let given_up = give_up_what_is_too_dear(&mut run, snapshot, prepared, options, original);
     cheapest::shorten_lists(&mut run.scratch);
     Plan { given_up, ..run.into_plan(Some(original)) }
@@ -167,7 +168,7 @@ fn give_up_what_is_too_dear<'s>(
     let charge = cheapest::charge_of(snapshot, options);
     let without = |given_up: GivenUp| {
         let mut run = Run::new(snapshot, prepared, options, given_up);
-        cheapest::improve(&mut run.scratch, &mut run.outcome, &run.order);
+        run.improve();
         run
     };
     let mut plainest = without(wishes::all_given_up(snapshot));
@@ -227,6 +228,7 @@ fn has_wishes(snapshot: &Snapshot) -> bool {
 
 /// A finished run of the queue.
 struct Run<'s> {
+    prepared: &'s Prepared,
     scratch: Scratch<'s>,
     outcome: Outcome,
     order: Vec<PodIdx>,
@@ -239,7 +241,7 @@ impl<'s> Run<'s> {
             let mut scratch = Scratch::new(snapshot, prepared, options);
             scratch.given_up = given_up.clone();
             let order = upstream::queue_order(snapshot, by_priority);
-            let outcome = upstream::run(&mut scratch, &order);
+            let outcome = upstream::run_to_rest(&mut scratch, &order, &mut |_, _| {});
             (scratch, outcome, order)
         };
         let (mut scratch, mut outcome, mut order) = run(false);
@@ -247,8 +249,27 @@ impl<'s> Run<'s> {
             (scratch, outcome, order) = run(true);
         }
         upstream::fill(&mut scratch, &mut outcome);
+        scratch.give_back();
         let refused = refusals(&mut scratch, &outcome);
-        Self { scratch, outcome, order, refused }
+        Self { prepared, scratch, outcome, order, refused }
+    }
+
+    /// Divides pods over machines anew, and serves those that limits kept out beside the machines of the first pass, as long as that goes on.
+    fn improve(&mut self) {
+        /// How often pods that found room are divided over machines together with the others.
+        const AGAIN: usize = 2;
+        cheapest::improve(&mut self.scratch, &mut self.outcome, &self.order);
+        if !self.outcome.held_back {
+            return;
+        }
+        let mut again = 0;
+        while sharing::serve(&mut self.scratch, self.prepared, &mut self.outcome, &self.order)
+            && again < AGAIN
+        {
+            cheapest::improve(&mut self.scratch, &mut self.outcome, &self.order);
+            again += 1;
+        }
+        self.refused = refusals(&mut self.scratch, &self.outcome);
     }
 
     /// Whether every pod that has a place in another run has one in this.
@@ -328,7 +349,7 @@ pub fn explain_pod(snapshot: &Snapshot, options: &Options, pod: PodIdx) -> expla
         let order = upstream::queue_order(snapshot, by_priority);
         if snapshot.classes[snapshot.pods[pod.at()].class.at()].filler {
             // Buffers come last: first everything that comes before them.
-            let outcome = upstream::run(&mut scratch, &order);
+            let outcome = upstream::run_to_rest(&mut scratch, &order, &mut |_, _| {});
             if !by_priority && limits_starve_priority(&mut scratch, &outcome) {
                 by_priority = true;
                 continue;

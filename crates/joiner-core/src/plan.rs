@@ -82,6 +82,8 @@ pub struct PlannedMachine {
     pub min_values_relaxed: bool,
     /// Reservations it launches into.
     pub reservations: Vec<ReservationIdx>,
+    /// How many more types would do, were it not for the limits of its pool.
+    pub withheld: usize,
 }
 
 /// A requirement as it is written to a claim.
@@ -164,6 +166,7 @@ pub(crate) fn assemble(
             daemons: scratch.templates[machine.pool.at()].overhead[cheapest].clone(),
             min_values_relaxed: machine.min_values_relaxed,
             reservations,
+            withheld: machine.withheld,
         });
     }
     let bought = |at: usize| snapshot.nodes[at].bought.is_some();

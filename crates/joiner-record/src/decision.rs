@@ -242,13 +242,13 @@ pub struct Command {
     pub object: Subject,
     /// What came of it, once that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settled: Option<Settled>,
+    pub completed: Option<Completed>,
 }
 
 /// What came of a command, and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Settled {
+pub struct Completed {
     /// When.
     pub time: Timestamp,
     /// What.

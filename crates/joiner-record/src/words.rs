@@ -188,8 +188,8 @@ pub fn alternative(alternative: &Alternative) -> String {
         }
         Alternative::PreferencesKept { pods, machines, usd_per_hour, dearer_by_share } => {
             let machines = plural(*machines, "machine");
-            let dearer =
-                dearer_by_share.map_or(String::new(), |share| format!(", {:.1} % dearer", share * 100.0));
+            let dearer = dearer_by_share
+                .map_or(String::new(), |share| format!(", {:.1} % dearer", (share * 100.0).max(0.0)));
             format!(
                 "all preferences of {} kept: {machines}, ${usd_per_hour:.4}/h{dearer}",
                 plural(*pods, "pod")

@@ -242,6 +242,7 @@ impl Cluster {
             node: node_name.map_or(NONE, |node| self.node_name(node)),
             owner,
             controlled,
+            is_mirror: is_mirror(pod.metadata.owner_references.as_deref()),
             standing: standing(pod, spec, node_name.is_some()),
             intent: Intent::AsSeen,
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second()),

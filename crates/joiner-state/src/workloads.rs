@@ -263,6 +263,7 @@ impl Cluster {
                         node: NONE,
                         owner,
                         controlled: owner != NONE,
+                        is_mirror: false,
                         standing: Standing::Pending,
                         created: None,
                     });

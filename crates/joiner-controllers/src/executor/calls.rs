@@ -8,7 +8,7 @@ use kube::api::{Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, 
 use crate::claims::planned_pods;
 use crate::command::{Command, Done, Failure};
 use crate::executor::NotSent;
-use crate::pods;
+use crate::pods::{self, CachedPod};
 
 /// The name under which fields are written.
 const MANAGER: &str = "joiner";
@@ -127,7 +127,7 @@ impl Calls {
         let api: Api<Pod> = Api::all(self.client.clone());
         let found = api.list(&ListParams::default().fields(&format!("spec.nodeName={node}"))).await;
         match found {
-            Ok(list) if list.items.iter().any(pods::is_reschedulable) => {
+            Ok(list) if list.items.iter().any(|pod| pods::is_reschedulable(&CachedPod::new(pod))) => {
                 Err(Problem::Refused(Failure::NotEmpty))
             }
             answered => answer(answered, |_| Done::Nothing),

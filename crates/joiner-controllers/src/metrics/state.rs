@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use joiner_api::names;
 use joiner_api::quantity::Quantity;
-use joiner_state::requests::{Limits, pod_requests};
-use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, ResourceRequirements};
+use joiner_state::requests::Amounts;
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
@@ -15,7 +15,7 @@ use kube::ResourceExt;
 use super::rows::{self, Row};
 use super::sheet::{Labels, Sheet};
 use crate::inspect::View;
-use crate::pods;
+use crate::pods::{self, CachedPod};
 use crate::steps::emptiness;
 
 /// What is shown.
@@ -103,21 +103,10 @@ fn add(into: &mut BTreeMap<String, f64>, what: &BTreeMap<String, f64>) {
     }
 }
 
-fn requests_of(pod: &Pod) -> BTreeMap<String, f64> {
-    let Some(spec) = &pod.spec else { return BTreeMap::new() };
-    let all = pod_requests(spec, pod.status.as_ref(), Limits::Ignored).unwrap_or_default();
+/// Amounts of a pod in the units of metrics.
+fn whole(amounts: &Amounts) -> BTreeMap<String, f64> {
     let whole = |name: &str, amount: i64| if name == "cpu" { amount as f64 / 1000.0 } else { amount as f64 };
-    all.into_iter().map(|(name, amount)| (resource(&name), whole(&name, amount))).collect()
-}
-
-fn limits_of(pod: &Pod) -> BTreeMap<String, f64> {
-    let mut sum = BTreeMap::from([("pods".to_owned(), 1.0)]);
-    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let limits = |of: &ResourceRequirements| of.limits.clone();
-    for (key, limit) in containers.filter_map(|of| of.resources.as_ref().and_then(limits)).flatten() {
-        *sum.entry(resource(&key)).or_default() += amount(&limit);
-    }
-    sum
+    amounts.iter().map(|(name, amount)| (resource(name), whole(name, *amount))).collect()
 }
 
 fn nodes(view: &View, options: Options, sheet: &mut Sheet) -> Vec<Load> {
@@ -129,7 +118,7 @@ fn nodes(view: &View, options: Options, sheet: &mut Sheet) -> Vec<Load> {
     }
     for pod in view.pods.iter().filter(|pod| !pods::is_terminal(pod)) {
         let Some(load) = pods::node_name(pod).and_then(|node| on.get_mut(node)) else { continue };
-        let (requests, limits) = (requests_of(pod), limits_of(pod));
+        let (requests, limits) = (whole(&pod.common.requests), whole(&pod.common.limits));
         if pods::is_daemon(pod) {
             add(&mut load.daemon_requests, &requests);
             add(&mut load.daemon_limits, &limits);
@@ -225,25 +214,8 @@ fn pending_by_zone(view: &View, sheet: &mut Sheet) {
 }
 
 /// The only zone that a pod can be in, as it says itself; `flexible` if there are several, `none` if what it says cannot be.
-fn zone_of(pod: &Pod) -> String {
-    let Some(spec) = &pod.spec else { return "flexible".to_owned() };
-    let mut zones: Option<Vec<String>> =
-        spec.node_selector.as_ref().and_then(|of| of.get(names::ZONE_LABEL)).map(|zone| vec![zone.clone()]);
-    let affinity = spec.affinity.as_ref().and_then(|of| of.node_affinity.as_ref());
-    let required = affinity.and_then(|of| of.required_during_scheduling_ignored_during_execution.as_ref());
-    // One term only: of several, any may hold.
-    if let Some([term]) = required.map(|of| of.node_selector_terms.as_slice()) {
-        for rule in term.match_expressions.iter().flatten() {
-            if rule.key == names::ZONE_LABEL && rule.operator == "In" {
-                let allowed = rule.values.clone().unwrap_or_default();
-                zones = Some(match zones {
-                    None => allowed,
-                    Some(zones) => zones.into_iter().filter(|zone| allowed.contains(zone)).collect(),
-                });
-            }
-        }
-    }
-    match zones.as_deref() {
+fn zone_of(pod: &CachedPod) -> String {
+    match pod.common.zones.as_deref() {
         Some([]) => "none".to_owned(),
         Some([zone]) => zone.clone(),
         _ => "flexible".to_owned(),
@@ -406,58 +378,46 @@ fn all_pods(view: &View, most: usize, sheet: &mut Sheet) -> usize {
         .collect();
     for pod in view.pods.iter().take(most) {
         show_pod(pod, pods::node_name(pod).and_then(|node| nodes.get(node)), sheet);
-        let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        let waits = !matches!(phase, Some("Running" | "Succeeded" | "Failed"));
-        if waits {
-            sheet.put(&rows::PODS_UNSTARTED, &[&name, &namespace], age(&pod.metadata, view.now));
-        }
-        if waits && pods::node_name(pod).is_none() {
-            sheet.put(&rows::PODS_UNBOUND, &[&name, &namespace], age(&pod.metadata, view.now));
+        let (name, namespace) = (&*pod.name, pod.common.namespace.as_str());
+        let old = pod.created().map_or(0.0, |created| passed(created, view.now));
+        if !pods::is_running(pod) && !pods::is_terminal(pod) {
+            sheet.put(&rows::PODS_UNSTARTED, &[name, namespace], old);
+            if pods::node_name(pod).is_none() {
+                sheet.put(&rows::PODS_UNBOUND, &[name, namespace], old);
+            }
         }
     }
     for of in view.pending.iter().take(most) {
-        let (name, namespace) = (of.pod.name_any(), of.pod.namespace().unwrap_or_default());
+        let (name, namespace) = (&*of.pod.name, of.pod.common.namespace.as_str());
         let waited = of.waited.as_secs_f64();
-        sheet.put(&rows::PODS_PROVISIONING_UNBOUND, &[&name, &namespace], waited);
-        sheet.put(&rows::PODS_PROVISIONING_UNSTARTED, &[&name, &namespace], waited);
+        sheet.put(&rows::PODS_PROVISIONING_UNBOUND, &[name, namespace], waited);
+        sheet.put(&rows::PODS_PROVISIONING_UNSTARTED, &[name, namespace], waited);
         if !of.decided {
-            sheet.put(&rows::PODS_UNDECIDED, &[&name, &namespace], waited);
+            sheet.put(&rows::PODS_UNDECIDED, &[name, namespace], waited);
         }
     }
     view.pods.len().saturating_sub(most)
 }
 
-fn show_pod(pod: &Pod, node: Option<&(&Node, bool)>, sheet: &mut Sheet) {
-    let label =
-        |key: &str| node.and_then(|(node, _)| node.labels().get(key)).map_or("", String::as_str).to_owned();
-    let owner = pod.owner_references().first().map(|owner| {
-        let namespace = pod.namespace().unwrap_or_default();
-        let root = if owner.api_version.contains('/') { "/apis" } else { "/api" };
-        let kind = owner.kind.to_lowercase();
-        format!("{root}/{}/namespaces/{namespace}/{kind}s/{}", owner.api_version, owner.name)
-    });
-    let status = pod.status.as_ref();
-    let is_so = |kind: &str| {
-        let conditions = status.and_then(|status| status.conditions.as_ref());
-        conditions.into_iter().flatten().any(|of| of.type_ == kind && of.status == "True")
-    };
+fn show_pod(pod: &CachedPod, node: Option<&(&Node, bool)>, sheet: &mut Sheet) {
+    let label = |key: &str| node.and_then(|(node, _)| node.labels().get(key)).map_or("", String::as_str);
+    let flag = |is_so: bool| if is_so { "true" } else { "false" };
     let values = [
         label(names::ARCH_LABEL),
         label(names::CAPACITY_TYPE_LABEL),
         label(names::INSTANCE_TYPE_LABEL),
-        node.is_some_and(|(_, ours)| *ours).to_string(),
-        pod.name_any(),
-        pod.namespace().unwrap_or_default(),
-        pods::node_name(pod).unwrap_or_default().to_owned(),
+        flag(node.is_some_and(|(_, ours)| *ours)),
+        &pod.name,
+        &pod.common.namespace,
+        pods::node_name(pod).unwrap_or_default(),
         label(names::NODEPOOL_LABEL),
-        owner.unwrap_or_default(),
-        status.and_then(|status| status.phase.clone()).unwrap_or_default(),
-        is_so("Ready").to_string(),
-        is_so("PodScheduled").to_string(),
+        &pod.common.owner,
+        pod.phase.name(),
+        flag(pod.is_ready),
+        flag(pod.is_scheduled),
         label(names::ZONE_LABEL),
     ];
-    sheet.put(&rows::PODS_STATE, &values.each_ref().map(String::as_str), 1.0);
+    sheet.put(&rows::PODS_STATE, &values, 1.0);
 }
 
 #[cfg(test)]
@@ -470,7 +430,7 @@ mod tests {
     fn the_only_zone_of_a_pod_is_told() {
         let zone = |spec: serde_json::Value| {
             let pod = json!({"metadata": {"name": "a"}, "spec": spec});
-            zone_of(&serde_json::from_value(pod).unwrap())
+            zone_of(&CachedPod::new(&serde_json::from_value(pod).unwrap()))
         };
         let rule = |values: &[&str]| {
             let rule = json!({"key": names::ZONE_LABEL, "operator": "In", "values": values});

@@ -321,6 +321,20 @@ fn not_initialised(claim: &NodeClaim, node: &Node) -> Option<(&'static str, Stri
     None
 }
 
+/// What a claim lacks to take pods, as its conditions say; nothing if it takes them.
+pub fn lacks(claim: &NodeClaim) -> Option<String> {
+    let steps = [conditions::LAUNCHED, conditions::REGISTERED, conditions::INITIALIZED];
+    let open = steps.into_iter().find(|step| !is_true(claim, step))?;
+    // Before it is first looked at there is nothing but the name of the step.
+    let message = condition(claim, open).map(|condition| condition.message.clone());
+    let usual = || match open {
+        conditions::LAUNCHED => "the machine is being launched".to_owned(),
+        conditions::REGISTERED => "its node has not appeared yet".to_owned(),
+        _ => "the node is not ready yet".to_owned(),
+    };
+    Some(message.filter(|message| message.contains(' ')).unwrap_or_else(usual))
+}
+
 /// Whether the claim has been quiet for long enough to be considered for consolidation.
 fn consolidatable(facts: &Facts, set: &mut ConditionSet, status: &mut NodeClaimStatus, step: &mut Step) {
     let stored = status.last_pod_event_time.as_ref().map(|time| facts.times.past(time.0));

@@ -1,12 +1,13 @@
 //! What is written to a pool: whether it can be used, how much it has, and the hash of its template.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use joiner_api::condition::{ConditionSet, ConditionTypes, Subject};
 use joiner_api::names::{self, conditions};
 use joiner_api::quantity::Quantity;
-use joiner_api::{NodePool, nodepool_hash, validation};
+use joiner_api::{NodeClaim, NodePool, nodepool_hash, validation};
 use joiner_record::{Trouble, WatchTrouble, words};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
@@ -14,6 +15,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::command::{Command, Step};
+use crate::steps::emptiness;
 
 /// Resources that are shown even if there is nothing of them.
 const ALWAYS: [&str; 4] = ["cpu", "ephemeral-storage", "memory", "pods"];
@@ -29,8 +31,8 @@ pub struct Facts<'a> {
     pub class_trouble: Option<&'a WatchTrouble>,
     /// Label keys that the provider makes well-known.
     pub well_known: &'a BTreeSet<String>,
-    /// Capacity of its machines that are not going.
-    pub machines: Vec<&'a BTreeMap<String, Text>>,
+    /// What its machines have.
+    pub totals: &'a Totals,
     /// The present.
     pub now: Timestamp,
 }
@@ -100,8 +102,8 @@ pub fn step(facts: &Facts) -> Step {
     step.commands.extend(hash_patch(pool));
     let mut after = with_conditions(facts);
     let status = after.status.get_or_insert_default();
-    status.nodes = Some(facts.machines.len() as i64);
-    status.resources = Some(sum(&facts.machines));
+    status.nodes = Some(facts.totals.machines as i64);
+    status.resources = Some(facts.totals.texts());
     let before = pool.status.clone().unwrap_or_default();
     if *status != before {
         let version = pool.resource_version();
@@ -123,19 +125,64 @@ fn hash_patch(pool: &NodePool) -> Option<Command> {
     (!same).then(|| Command::PatchPool { name: pool.name_any(), patch })
 }
 
-fn sum(machines: &[&BTreeMap<String, Text>]) -> BTreeMap<String, Text> {
-    let mut totals: BTreeMap<&str, Quantity> =
-        ALWAYS.into_iter().map(|name| (name, Quantity::ZERO)).collect();
-    for (name, amount) in machines.iter().flat_map(|machine| machine.iter()) {
-        if let Ok(amount) = Quantity::parse(&amount.0) {
-            let total = totals.entry(name).or_insert(Quantity::ZERO.with_format(amount.format()));
-            *total = if total.signum() == 0 { amount } else { *total + amount };
+/// What one machine has.
+pub type Capacity = Vec<(String, Quantity)>;
+
+/// What the machines of a pool have that are not going, kept up to date machine by machine.
+#[derive(Debug, Default, PartialEq)]
+pub struct Totals {
+    /// How many there are.
+    pub machines: usize,
+    /// With the number of machines that have some of it.
+    amounts: BTreeMap<String, (Quantity, usize)>,
+}
+
+impl Totals {
+    /// Those of a pool without machines.
+    pub const NOTHING: &Self = &Self { machines: 0, amounts: BTreeMap::new() };
+
+    /// A machine more.
+    pub fn add(&mut self, capacity: &Capacity) {
+        self.machines += 1;
+        for (name, amount) in capacity {
+            match self.amounts.get_mut(name) {
+                Some((total, count)) => {
+                    *total = if total.signum() == 0 { *amount } else { *total + *amount };
+                    *count += 1;
+                }
+                None => drop(self.amounts.insert(name.clone(), (*amount, 1))),
+            }
         }
     }
-    let mut texts: BTreeMap<String, Text> =
-        totals.into_iter().map(|(name, amount)| (name.to_owned(), Text(amount.to_string()))).collect();
-    texts.insert(names::NODES_RESOURCE.to_owned(), Text(machines.len().to_string()));
-    texts
+
+    /// A machine less.
+    pub fn remove(&mut self, capacity: &Capacity) {
+        self.machines -= 1;
+        for (name, amount) in capacity {
+            let Some((total, count)) = self.amounts.get_mut(name) else { continue };
+            *total -= *amount;
+            *count -= 1;
+            if *count == 0 {
+                self.amounts.remove(name);
+            }
+        }
+    }
+
+    fn texts(&self) -> BTreeMap<String, Text> {
+        let none = ALWAYS.into_iter().map(|name| (name.to_owned(), Text("0".to_owned())));
+        let some = self.amounts.iter().map(|(name, (amount, _))| (name.clone(), Text(amount.to_string())));
+        let nodes = (names::NODES_RESOURCE.to_owned(), Text(self.machines.to_string()));
+        none.chain(some).chain([nodes]).collect()
+    }
+}
+
+/// What a machine has: its node says it once that has been ready for pods, its claim before.
+pub fn capacity_of(claim: &NodeClaim, nodes: &[&Arc<Node>]) -> Option<Capacity> {
+    let node = nodes.iter().find(|node| emptiness::is_initialised(node));
+    let claimed = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
+    let texts = node.and_then(|node| capacity(node)).or(claimed)?;
+    let read = |(name, text): (&String, &Text)| Some((name.clone(), Quantity::parse(&text.0).ok()?));
+    Some(texts.iter().filter_map(read).collect())
 }
 
 /// The capacity of a node, if it says one.

@@ -11,8 +11,7 @@ use joiner_api::names::{self, conditions};
 use joiner_api::{NodeClaim, NodeClaimStatus};
 use joiner_provider::{GroupKind, Handle, Monotonic};
 use joiner_record::Verdict;
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod, Taint};
-use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, Taint};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -20,7 +19,7 @@ use crate::clock::Present;
 use crate::command::{Command, Step};
 use crate::decision::{Decided, subject_of};
 use crate::observed_times::{ObservedTimes, TimesOf, drain_deadline};
-use crate::pods;
+use crate::pods::{self, CachedPod};
 use crate::record::{Level, Note};
 use crate::settings::Settings;
 use crate::steps::lifecycle::{condition, is_true, signed, status_patch, subject};
@@ -148,11 +147,9 @@ pub struct NodeFacts<'a> {
     /// Its claim, if there is exactly one.
     pub claim: Option<&'a NodeClaim>,
     /// Pods on it.
-    pub pods: Vec<&'a Pod>,
-    /// Attachments of volumes to it.
-    pub attachments: Vec<&'a VolumeAttachment>,
-    /// Volumes by name.
-    pub volumes: Vec<&'a PersistentVolume>,
+    pub pods: Vec<&'a CachedPod>,
+    /// Names of volumes that are attached to it, and the volumes as far as they are known.
+    pub attached: Vec<(&'a str, Option<&'a PersistentVolume>)>,
     /// The provider said that there is no such machine (any more).
     pub machine_gone: bool,
     /// Tries of evictions.
@@ -181,15 +178,14 @@ impl NodeFacts<'_> {
     }
 
     /// When a pod that is being deleted has to be gone.
-    fn end_of(&self, pod: &Pod) -> Option<Timestamp> {
-        let end = pod.metadata.deletion_timestamp.as_ref()?;
-        Some(self.times_of(pod.metadata.uid.as_ref()).deadline(end.0))
+    fn end_of(&self, pod: &CachedPod) -> Option<Timestamp> {
+        Some(self.times.of(Some(&*pod.uid), self.present).deadline(pod.deletion()?))
     }
 
     /// Whether a drain waits for a pod to leave.
-    fn is_waiting_eviction(&self, pod: &Pod) -> bool {
+    fn is_waiting_eviction(&self, pod: &CachedPod) -> bool {
         // The question is about the pod's own time of deletion, so it is asked by the clock of that time.
-        let said = pod.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+        let said = pod.deletion();
         let set_by =
             said.zip(self.end_of(pod)).map_or(SignedDuration::ZERO, |(said, end)| end.duration_since(said));
         let now = self.now().checked_sub(set_by).unwrap_or(self.now());
@@ -337,17 +333,17 @@ fn again_in(facts: &NodeFacts, step: &mut Step, wait: Length) {
 fn drain(facts: &NodeFacts, step: &mut Step) -> bool {
     let now = facts.now();
     let deadline = facts.deadline();
-    let waiting: Vec<&Pod> =
+    let waiting: Vec<&CachedPod> =
         facts.pods.iter().copied().filter(|pod| facts.is_waiting_eviction(pod)).collect();
     if waiting.is_empty() {
         return true;
     }
-    let (forced, rest): (Vec<&Pod>, Vec<&Pod>) = waiting
+    let (forced, rest): (Vec<&CachedPod>, Vec<&CachedPod>) = waiting
         .iter()
         .copied()
         .partition(|pod| deadline.is_some_and(|deadline| is_forced(facts, pod, deadline)));
     for pod in forced {
-        let uid = pod.uid().unwrap_or_default();
+        let uid = pod.uid.to_string();
         let over = facts.end_of(pod).zip(deadline).is_none_or(|(end, deadline)| end > deadline);
         if over && facts.evictions.is_due(&uid, facts.present.monotonic) {
             let left = deadline.map_or(0, |deadline| deadline.duration_since(now).as_secs());
@@ -358,21 +354,21 @@ fn drain(facts: &NodeFacts, step: &mut Step) -> bool {
                 "deleted: the time its node had to drain is over",
             ));
             step.each.push(Command::DeletePod {
-                namespace: pod.namespace().unwrap_or_default(),
-                name: pod.name_any(),
+                namespace: pod.common.namespace.clone(),
+                name: pod.name.to_string(),
                 uid,
                 grace_seconds: u32::try_from(left).unwrap_or(0).max(1),
             });
         }
     }
-    let tier = |pod: &Pod| (pods::is_critical(pod), pods::is_daemon(pod));
+    let tier = |pod: &CachedPod| (pods::is_critical(pod), pods::is_daemon(pod));
     if let Some(first) = rest.iter().map(|pod| tier(pod)).min() {
         for pod in rest.iter().filter(|pod| tier(pod) == first && pods::is_evictable(pod, now)) {
-            let uid = pod.uid().unwrap_or_default();
+            let uid = pod.uid.to_string();
             if facts.evictions.is_due(&uid, facts.present.monotonic) {
                 step.each.push(Command::Evict {
-                    namespace: pod.namespace().unwrap_or_default(),
-                    name: pod.name_any(),
+                    namespace: pod.common.namespace.clone(),
+                    name: pod.name.to_string(),
                     uid,
                 });
             }
@@ -388,39 +384,32 @@ fn drain(facts: &NodeFacts, step: &mut Step) -> bool {
 }
 
 /// Whether a pod must be deleted now so that it is gone at the deadline.
-fn is_forced(facts: &NodeFacts, pod: &Pod, deadline: Timestamp) -> bool {
+fn is_forced(facts: &NodeFacts, pod: &CachedPod, deadline: Timestamp) -> bool {
     if let Some(end) = facts.end_of(pod) {
         return end > deadline;
     }
-    let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
-    let latest = deadline.checked_sub(SignedDuration::from_secs(grace)).unwrap_or(Timestamp::MIN);
+    let grace = SignedDuration::from_secs(pod.common.grace_seconds);
+    let latest = deadline.checked_sub(grace).unwrap_or(Timestamp::MIN);
     facts.now() > latest
 }
 
 /// Volumes still attached that somebody will detach.
 fn volumes_left(facts: &NodeFacts) -> Vec<String> {
-    let stays = |pod: &&&Pod| !facts.is_waiting_eviction(pod) && !pods::is_terminal(pod);
-    let mut kept: Vec<(String, String)> = Vec::new();
+    let stays = |pod: &&&CachedPod| !facts.is_waiting_eviction(pod) && !pods::is_terminal(pod);
+    let mut kept: Vec<(&str, String)> = Vec::new();
     for pod in facts.pods.iter().filter(stays) {
-        let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref());
-        let claims = volumes.into_iter().flatten().filter_map(|volume| {
-            let named = volume.persistent_volume_claim.as_ref().map(|claim| claim.claim_name.clone());
-            named.or_else(|| volume.ephemeral.as_ref().map(|_| format!("{}-{}", pod.name_any(), volume.name)))
-        });
-        kept.extend(claims.map(|claim| (pod.namespace().unwrap_or_default(), claim)));
+        kept.extend(pod.volume_claims().map(|claim| (pod.common.namespace.as_str(), claim)));
     }
     let mut left = Vec::new();
-    for attachment in &facts.attachments {
-        let Some(name) = attachment.spec.source.persistent_volume_name.as_ref() else { continue };
-        let volume = facts.volumes.iter().find(|volume| volume.name_any() == *name);
+    for (name, volume) in &facts.attached {
         let claim = volume.and_then(|volume| volume.spec.as_ref()?.claim_ref.as_ref());
         let held = claim.is_some_and(|claim| {
             kept.iter().any(|(namespace, name)| {
-                claim.namespace.as_ref() == Some(namespace) && claim.name.as_ref() == Some(name)
+                claim.namespace.as_deref() == Some(*namespace) && claim.name.as_ref() == Some(name)
             })
         });
         if !held {
-            left.push(name.clone());
+            left.push((*name).to_owned());
         }
     }
     left

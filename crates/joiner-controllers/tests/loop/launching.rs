@@ -51,8 +51,7 @@ async fn pending_pods_get_the_nodes_of_the_plan() {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_batch_buys_nothing_twice() {
-    let mut stage = Stage::new().await;
-    stage.boot = Some(Duration::from_secs(60));
+    let stage = Stage::with_boot(Duration::from_secs(60)).await;
     let running = stage.start();
     stage.create_pods("first", 3, "1").await;
     stage.pass(5).await;
@@ -138,7 +137,8 @@ async fn a_pod_that_no_machine_helps_is_told_why() {
     stage.pass(15).await;
     assert_eq!(stage.nodes().await.len(), 1);
     let events = stage.events().await;
-    let told: Vec<&String> = events.iter().filter(|event| event.contains("FailedScheduling")).collect();
+    let told: Vec<&String> =
+        events.iter().filter(|event| event.contains(": no machine would help")).collect();
     assert_eq!(told.len(), 1, "{events:?}");
     assert!(told[0].starts_with("Pod/large FailedScheduling: ") && told[0].contains("300 cpu"), "{told:?}");
     assert_eq!(running.summary.borrow().refused_pods, 1);

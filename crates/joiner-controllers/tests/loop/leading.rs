@@ -248,7 +248,7 @@ async fn until(what: &str, stage: &Stage, seconds: u64, mut is_so: impl AsyncFnM
     let begun = Instant::now();
     while !is_so().await {
         assert!(begun.elapsed() < Duration::from_secs(seconds), "{what}: not within {seconds} s");
-        stage.tick().await;
+        stage.pass_millis(500).await;
     }
     begun.elapsed()
 }
@@ -306,7 +306,7 @@ async fn a_killed_leader_is_followed_within_its_lease() {
     stage.pass(3).await;
     stage.create_pods("web", 10, "1").await;
     // In the middle of the purchase.
-    tokio::time::sleep(Duration::from_millis(1100)).await;
+    stage.pass_millis(1100).await;
     first.kill().await;
     let took = until("the other leads", &stage, 20, async || second.leads()).await;
     assert!(took >= Duration::from_secs(12), "nobody takes it early: {took:?}");
@@ -326,8 +326,8 @@ async fn a_stopped_leader_that_goes_on_late_writes_nothing() {
         assert!(first.leads());
         stage.create_pods("web", 10, "1").await;
         // The scheduler says that there is no place.
-        stage.tick().await;
-        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+        stage.pass_millis(10).await;
+        stage.pass_millis(milliseconds).await;
         first.frozen.set(true);
         let frozen = Instant::now();
         stage.pass(60).await;
@@ -523,7 +523,7 @@ async fn a_dry_run_says_what_it_would_do_and_writes_nothing() {
     let mut said: Vec<String> = Vec::new();
     while let Ok(entry) = told.try_recv() {
         let joiner_record::Entry::Decided(decision) = entry else { panic!("{entry:?}") };
-        assert!(decision.dry_run && decision.commands.iter().all(|command| command.settled.is_none()));
+        assert!(decision.dry_run && decision.commands.iter().all(|command| command.completed.is_none()));
         said.push(joiner_record::words::summary(&decision));
     }
     let bought: Vec<&String> =

@@ -104,7 +104,7 @@ async fn every_metric_moves() {
     seen.extend(moved(&scraped(&metrics, &early).await));
     let mut look = async |seconds: u64| {
         for _ in 0..seconds * 2 {
-            stage.tick().await;
+            stage.pass_millis(500).await;
             seen.extend(moved(&scraped(&metrics, &inspector).await));
         }
     };

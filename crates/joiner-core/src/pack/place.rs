@@ -203,6 +203,8 @@ struct Attempt<'a> {
     query: &'a Query,
     pool: PoolIdx,
     machine: Option<MachineIdx>,
+    /// Whether the pool's limits are asked.
+    limits: bool,
 }
 
 /// The volume alternatives of a class, or one that asks nothing.

@@ -90,13 +90,14 @@ pub fn schedule(world: &World, options: &Options) -> Outcome {
         }
     }
     let run = Run::new(world, options, packed);
-    let mut result = turn_queue(&run, State::default(), in_order(run.packed.clone(), false));
+    let mut result = to_rest(&run, State::default(), in_order(run.packed.clone(), false));
     if priority_was_wronged(&run, &result) {
-        result = turn_queue(&run, State::default(), in_order(run.packed.clone(), true));
+        result = to_rest(&run, State::default(), in_order(run.packed.clone(), true));
     }
     // §11: buffers come last, when everything else is settled.
-    let filled = turn_queue(&run, result.state, in_order(fillers, false));
+    let filled = to_rest(&run, result.state, in_order(fillers, false));
     result.state = filled.state;
+    limits::give_back(&run, &mut result.state);
     result.left.extend(filled.left);
     refused.extend(result.left.iter().map(|(pod, failure)| (pod_id(pod), reason_text(failure))));
     Outcome { kept, ..outcome(result.state, refused) }
@@ -106,6 +107,31 @@ pub fn schedule(world: &World, options: &Options) -> Outcome {
 struct QueueResult<'r> {
     state: State<'r>,
     left: Vec<(&'r Pod, Failure)>,
+}
+
+/// §6 "Passes": while limits keep pods out, machines are bought and the queue runs again over the pods that are left; a pass that places nothing
+/// is taken back.
+fn to_rest<'r>(run: &'r Run<'r>, state: State<'r>, order: Vec<&'r Pod>) -> QueueResult<'r> {
+    let soft_taints = has_soft_taints(run.world);
+    let mut result = turn_queue(run, state, order.clone());
+    loop {
+        let held_back = result.left.iter().any(|(pod, _)| {
+            ladder(pod, run.options.respect_preferences, soft_taints)
+                .iter()
+                .any(|rung| held_back_by_limits(run, &result.state, rung))
+        });
+        if !held_back {
+            return result;
+        }
+        let mut bought = result.state.clone();
+        limits::buy(run, &mut bought);
+        let is_left = |pod: &&Pod| result.left.iter().any(|(left, _)| std::ptr::eq(*left, *pod));
+        let next = turn_queue(run, bought, order.iter().copied().filter(is_left).collect());
+        if next.left.len() == result.left.len() {
+            return result;
+        }
+        result = next;
+    }
 }
 
 /// §2 "Queue": take the first pod, try its rungs in order, push it to the back if all fail, and end when a whole turn

@@ -150,6 +150,7 @@ fn open<'r>(
         pods: Vec::new(),
         min_values: template.min_values.clone(),
         held: BTreeSet::new(),
+        wide: None,
     };
     grow(run, state, rung, rules, &fresh)
 }
@@ -238,6 +239,7 @@ fn settle<'r>(
         pods,
         min_values,
         held,
+        wide: machine.wide.clone(),
     })
 }
 

@@ -52,6 +52,8 @@ pub(super) struct OpenMachine<'r> {
     pub min_values: BTreeMap<String, u32>,
     /// Ids of the reservations it holds one unit of.
     pub held: BTreeSet<String>,
+    /// What it could be before it was trimmed to what it is bought as, if it was.
+    pub wide: Option<Vec<&'r Choice<'r>>>,
 }
 
 /// What has been decided so far.

@@ -127,6 +127,13 @@ impl Scratch<'_> {
         {
             return Settled::Refused;
         }
+        if attempt.limits
+            && self.sharing.is_some()
+            && !self.snapshot.pools[attempt.pool.at()].limits.is_empty()
+            && !self.can_share(attempt.pool, attempt.machine, met, (&set, &reservations))
+        {
+            return Settled::NoOffering;
+        }
         let row = attempt.machine.map(|m| &self.machines[m.at()]);
         let offers = match row {
             Some(row) if *row.offers == *set => row.offers.clone(),

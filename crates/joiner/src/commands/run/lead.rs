@@ -351,6 +351,8 @@ impl Home {
             catalogue: None,
             folder: arguments.data_dir.clone(),
             decisions: None,
+            startup_taints: None,
+            once: false,
         })?;
         writeln!(
             streams.err,

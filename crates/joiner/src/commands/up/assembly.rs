@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
 use joiner_controllers::{Controllers, Fence};
@@ -56,6 +57,8 @@ pub struct Design {
     pub folder: Option<PathBuf>,
     /// Objects of another cluster, which live on in this one.
     pub restored: Vec<Value>,
+    /// How long after a node is ready its startup taints go; nothing if they stay.
+    pub startup_taints: Option<Duration>,
 }
 
 /// The parts. [`World::run`] and [`Controllers::run`] bring them to life, together in one runtime.
@@ -109,12 +112,16 @@ impl Design {
             let fence = Fence::open(clock.clone(), 1);
             let guarded =
                 Guarded::new(fence, clock, |layer| Client::new(layer.layer(server.clone()), "default"));
+            let mut provider = guarded.kwok(catalogue).serving_aws(for_all);
+            if let Some(after) = self.startup_taints {
+                provider = provider.lifting_startup_taints(after);
+            }
             let settings = joiner_controllers::Settings {
                 seed: self.seed,
                 record_namespace: Some(RECORD_NAMESPACE.to_owned()),
                 ..joiner_controllers::Settings::default()
             };
-            let provider: Arc<dyn Provider> = Arc::new(guarded.kwok(catalogue).serving_aws(for_all));
+            let provider: Arc<dyn Provider> = Arc::new(provider);
             guarded.controllers([provider], settings)
         });
         let controllers = controllers.transpose()?;
