@@ -17,6 +17,13 @@ pub struct EventWords {
 
 /// A decision in one sentence.
 pub fn summary(decision: &Decision) -> String {
+    match decision.dry_run {
+        true => format!("would: {}", said(decision)),
+        false => said(decision),
+    }
+}
+
+fn said(decision: &Decision) -> String {
     let first = decision.subjects.first();
     let name = first.map_or("?", |subject| subject.name.as_str());
     match &decision.verdict {
