@@ -683,7 +683,7 @@ impl Cluster {
         Ok((spec, claims, labels))
     }
 
-    fn intern_labels(&mut self, labels: Option<&BTreeMap<String, String>>) -> u32 {
+    pub(crate) fn intern_labels(&mut self, labels: Option<&BTreeMap<String, String>>) -> u32 {
         self.scratch.clear();
         canon::write_labels(&mut self.scratch, labels);
         self.label_sets.intern(&self.scratch).0

@@ -95,11 +95,8 @@ fn savings(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()
         return Ok(());
     }
     let good = show::GREEN;
-    let mut parts = vec![format!(
-        "  Karpenter's packing: {}, {}/h",
-        show::plural(nodes, "node"),
-        show::money(price)
-    )];
+    let mut parts =
+        vec![format!("  Karpenter's packing: {}, {}/h", show::plural(nodes, "node"), show::money(price))];
     match saved(price, totals.price_per_hour) {
         Saved::Some(dollars) => parts.push(format!(
             "{good}saved {}/h ({}/month, {}){good:#}",
