@@ -147,11 +147,11 @@ pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Optio
     if options.packing == Packing::Upstream {
         return run.into_plan(None);
     }
-    let original = run.bill();
+    let original = First { bill: run.bill(), places: run.places() };
     run.improve();
     let given_up = give_up_what_is_too_dear(&mut run, snapshot, prepared, options, original);
     cheapest::shorten_lists(&mut run.scratch);
-    Plan { given_up, ..run.into_plan(Some(original)) }
+    Plan { given_up, ..run.into_plan(Some(original.bill)) }
 }
 
 /// Replaces a run that keeps all preferences by one that keeps those that are worth their price, if that makes a difference. Says what was given
@@ -161,7 +161,7 @@ fn give_up_what_is_too_dear<'s>(
     snapshot: &'s Snapshot,
     prepared: &'s Prepared,
     options: &'s Options,
-    original: Bill,
+    original: First,
 ) -> Option<GivenUpPreferences> {
     if !has_wishes(snapshot) || run.scratch.machines.is_empty() {
         return None;
@@ -176,9 +176,8 @@ fn give_up_what_is_too_dear<'s>(
     let premium =
         |dearer: &Run, cheaper: &Run| dearer.bill().cost(charge) / cheaper.bill().cost(charge) - 1.0;
     let would_cost = premium(run, &plainest);
-    let give_up = plainest.places_all_of(run)
-        && would_cost > options.preference_premium
-        && plainest.bill().price_nano_usd <= original.price_nano_usd;
+    let give_up =
+        plainest.places_all_of(run) && would_cost > options.preference_premium && original.allows(&plainest);
     if !give_up {
         run.scratch.work += plainest.scratch.work;
         return None;
@@ -191,7 +190,7 @@ fn give_up_what_is_too_dear<'s>(
         let partly = without(given_up);
         let good = partly.places_all_of(&plainest)
             && premium(&partly, &plainest) <= options.preference_premium
-            && partly.bill().price_nano_usd <= original.price_nano_usd;
+            && original.allows(&partly);
         let other = if good { std::mem::replace(&mut plainest, partly) } else { partly };
         work += other.scratch.work;
     }
@@ -225,6 +224,20 @@ fn shared_work(snapshot: &Snapshot, options: &Options) -> Options {
 
 fn has_wishes(snapshot: &Snapshot) -> bool {
     wishes::with_wishes(snapshot).next().is_some()
+}
+
+/// What came of the original's strategy.
+#[derive(Clone, Copy)]
+struct First {
+    bill: Bill,
+    places: usize,
+}
+
+impl First {
+    /// Whether a run is no dearer, or places more for its price.
+    fn allows(self, run: &Run) -> bool {
+        run.bill().price_nano_usd <= self.bill.price_nano_usd || run.places() > self.places
+    }
 }
 
 /// A finished run of the queue.
@@ -284,7 +297,7 @@ impl<'s> Run<'s> {
     /// Divides pods over machines anew, and serves those that limits kept out beside the machines of the first pass, as long as that goes on.
     fn improve(&mut self) {
         /// How often pods that found room are divided over machines together with the others.
-        const AGAIN: usize = 2;
+        const AGAIN: usize = 1;
         cheapest::improve(&mut self.scratch, &mut self.outcome, &self.order);
         if !self.outcome.held_back {
             return;
@@ -303,6 +316,11 @@ impl<'s> Run<'s> {
     fn places_all_of(&self, other: &Run) -> bool {
         let placed = self.outcome.placed.iter().zip(&other.outcome.placed);
         placed.into_iter().all(|(here, there)| there.is_none() || here.is_some())
+    }
+
+    /// How many pods have a place.
+    fn places(&self) -> usize {
+        self.outcome.placed.iter().flatten().count()
     }
 
     fn bill(&self) -> Bill {

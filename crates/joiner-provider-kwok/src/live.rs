@@ -369,6 +369,12 @@ impl Provider for KwokProvider {
         ready(()).boxed()
     }
 
+    fn stand_down(&self) {
+        for (_, pending) in std::mem::take(&mut *self.pending.lock()) {
+            pending.writer.abort();
+        }
+    }
+
     fn terminate(&self, ids: Vec<String>) -> BoxFuture<'_, Vec<Result<Terminated, Error>>> {
         let each = stream::iter(ids).map(move |id| async move { self.terminate_one(&id).await });
         each.buffered(AT_ONCE).collect().boxed()

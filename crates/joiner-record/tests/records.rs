@@ -45,6 +45,7 @@ fn decision(number: u64, verdict: Verdict, subjects: Vec<Subject>) -> Decision {
         alternatives: Vec::new(),
         commands: Vec::new(),
         more_commands: 0,
+        dry_run: false,
     }
 }
 
@@ -201,6 +202,7 @@ fn decisions() -> Vec<Decision> {
             Command { verb: Verb::Create, object: claim("default-9k2m1"), completed: None },
         ],
         more_commands: 2,
+        dry_run: false,
         more_subjects: 2,
         ..decision(
             0,

@@ -71,6 +71,8 @@ pub enum Command {
     InstanceTypes(InstanceTypesArgs),
     /// Read a live cluster into a file, without secrets, to be tried with `up --from` and `plan --from`.
     Snapshot(crate::commands::snapshot::SnapshotArgs),
+    /// Run the autoscaler on a real cluster, or on one that is simulated in this process.
+    Run(Box<crate::commands::run::RunArgs>),
     /// Start a simulated cluster on this machine with joiner in it, or only a Kubernetes API.
     Up(crate::commands::up::UpArgs),
     /// Print a completion script for a shell.

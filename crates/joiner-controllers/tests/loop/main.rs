@@ -10,6 +10,8 @@ mod emptying;
 mod faults;
 mod keeping_order;
 mod launching;
+mod leading;
 mod lost_replies;
+mod measuring;
 mod stage;
 mod watching;

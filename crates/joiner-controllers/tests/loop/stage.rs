@@ -14,7 +14,7 @@ use http::{Method, Request, Response};
 use jiff::{SignedDuration, Timestamp};
 use joiner_api::{KwokNodeClass, NodeClaim, NodePool};
 use joiner_apiserver::service::{ApiServer, ResponseBody, Settings as ServerSettings};
-use joiner_controllers::{Controllers, Fence, Metrics, Settings, Summary};
+use joiner_controllers::{Controllers, Fence, Inspector, Metrics, Settings, Summary};
 use joiner_provider::{Monotonic, Provider, Registry};
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
@@ -128,6 +128,7 @@ pub struct Running {
     pub summary: watch::Receiver<Summary>,
     pub metrics: Arc<Metrics>,
     pub fence: Fence,
+    pub inspector: Inspector,
     task: JoinHandle<()>,
     shutdown: Option<oneshot::Sender<()>>,
     world: Rc<tokio::sync::Mutex<World>>,
@@ -209,6 +210,11 @@ impl Stage {
         api.delete("default", &DeleteParams::default()).await.unwrap();
     }
 
+    pub async fn delete_pool(&self, name: &str) {
+        let api: Api<NodePool> = Api::all(self.client.clone());
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
     pub async fn delete_claim(&self, name: &str) {
         let api: Api<NodeClaim> = Api::all(self.client.clone());
         api.delete(name, &DeleteParams::default()).await.unwrap();
@@ -249,6 +255,11 @@ impl Stage {
         Arc::new(KwokProvider::new(client, Catalogue::hypothetical(), Arc::new(self.clock.clone())))
     }
 
+    /// The clock of everybody on the stage.
+    pub fn shared_clock(&self) -> Arc<dyn joiner_provider::Clock> {
+        Arc::new(self.clock.clone())
+    }
+
     /// Starts controllers with the KWOK provider.
     pub fn start(&self) -> Running {
         self.start_over(self.client.clone(), self.kwok(self.client.clone()))
@@ -269,11 +280,13 @@ impl Stage {
         let controllers = Controllers::new(client, registry, Arc::new(self.clock.clone()), settings);
         let summary = controllers.summary();
         let (metrics, fence) = (controllers.metrics(), controllers.fence());
+        let inspector = controllers.inspector();
         let (shutdown, told) = oneshot::channel::<()>();
         let task = tokio::spawn(controllers.run(async {
             let _ = told.await;
         }));
-        Running { summary, metrics, fence, task, shutdown: Some(shutdown), world: self.world.clone() }
+        let world = self.world.clone();
+        Running { summary, metrics, fence, inspector, task, shutdown: Some(shutdown), world }
     }
 
     /// Lets so many seconds pass.

@@ -13,11 +13,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Policy, Violation};
 use super::predicates::{covers, selects, untolerated};
 use super::seats::{Facts, HOSTNAME};
 use super::surface::Ask;
 use super::topology::{Domain, Map, Place, Sitting};
+use super::{Policy, Violation};
 use crate::world::{Expr, Spread, Taint, Toleration, World};
 
 /// Pods that own an equal constraint and may use the same nodes.
@@ -123,9 +123,8 @@ impl<'j, 'w> Judge<'j, 'w> {
                 continue;
             }
             // Whose machines must be able to have several values is of no use to pods for which one is chosen.
-            let must_have = |expr: &Expr| {
-                expr.key == class.spread.key && expr.min_values.is_some_and(|least| least > 1)
-            };
+            let must_have =
+                |expr: &Expr| expr.key == class.spread.key && expr.min_values.is_some_and(|least| least > 1);
             if !self.policy.best_effort_min_values && pool.requirements.iter().any(must_have) {
                 continue;
             }

@@ -41,12 +41,15 @@ fn service(number: u64, random: &mut Random) -> Vec<Value> {
         spec["nodeSelector"] = json!({"karpenter.sh/capacity-type": random.pick(&["spot", "on-demand"])});
     }
     let of_app = json!({"matchLabels": {"app": app}});
-    let selector = random.pick(&[of_app.clone(), of_app.clone(), json!({"matchLabels": {"tier": tier}}), json!({})]);
+    let selector =
+        random.pick(&[of_app.clone(), of_app.clone(), json!({"matchLabels": {"tier": tier}}), json!({})]);
     match random.between(0, 6) {
         0 | 1 => spec["topologySpreadConstraints"] = json!([spread("kubernetes.io/hostname", selector)]),
         2 => {
-            spec["topologySpreadConstraints"] =
-                json!([spread("topology.kubernetes.io/zone", of_app), spread("kubernetes.io/hostname", selector)]);
+            spec["topologySpreadConstraints"] = json!([
+                spread("topology.kubernetes.io/zone", of_app),
+                spread("kubernetes.io/hostname", selector)
+            ]);
         }
         3 => {
             let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": of_app});

@@ -35,7 +35,8 @@ pub(super) fn watched<'w>(run: &Run<'w>) -> Vec<Watched<'w>> {
     for owner in run.packed.iter().copied() {
         for spread in owner.spread.iter().filter(|spread| spread.hard) {
             let key = stable_key(&spread.key).to_owned();
-            let alike = (&owner.namespace, spread, &owner.node_selector, &owner.required_terms, &owner.tolerations);
+            let alike =
+                (&owner.namespace, spread, &owner.node_selector, &owner.required_terms, &owner.tolerations);
             let alike = format!("{alike:?}");
             if key == HOSTNAME || watched.contains_key(&alike) {
                 continue;
@@ -96,8 +97,13 @@ pub(super) fn newly(run: &Run<'_>, state: &State<'_>) -> Option<Vec<Opened>> {
     let is_new = |machine: &Opened| {
         run.watched.iter().any(|watched| {
             let taints = run.template(&machine.pool).map(|template| template.pool.taints.as_slice());
-            filter_admits(run, watched.owner, watched.spread, &machine.requirements, taints.unwrap_or_default())
-                && !machine.values[&watched.key].is_subset(&watched.known)
+            filter_admits(
+                run,
+                watched.owner,
+                watched.spread,
+                &machine.requirements,
+                taints.unwrap_or_default(),
+            ) && !machine.values[&watched.key].is_subset(&watched.known)
         })
     };
     machines.iter().any(is_new).then_some(machines)

@@ -74,12 +74,7 @@ pub(super) struct State<'r> {
 }
 
 impl<'w> Run<'w> {
-    pub fn new(
-        world: &'w World,
-        options: &'w Options,
-        packed: Vec<&'w Pod>,
-        opened: Vec<Opened>,
-    ) -> Self {
+    pub fn new(world: &'w World, options: &'w Options, packed: Vec<&'w Pod>, opened: Vec<Opened>) -> Self {
         let mut pools: Vec<&Pool> = world.pools.iter().filter(|pool| pool.replicas.is_none()).collect();
         pools.sort_by(|a, b| b.weight.cmp(&a.weight).then(b.name.cmp(&a.name)));
         let templates: Vec<Template<'w>> = pools.into_iter().map(template).collect();

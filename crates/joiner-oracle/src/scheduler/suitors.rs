@@ -15,11 +15,14 @@ pub(super) fn reach(run: &Run<'_>) -> BTreeMap<(String, String), Rc<BTreeSet<Str
     let mut known: BTreeMap<String, Rc<BTreeSet<String>>> = BTreeMap::new();
     let mut reach = BTreeMap::new();
     let terms = run.world.pods.iter().flat_map(|pod| pod.affinity.iter().chain(&pod.anti_affinity));
-    let keys: BTreeSet<&str> = terms.map(|term| stable_key(&term.key)).filter(|key| *key != HOSTNAME).collect();
+    let keys: BTreeSet<&str> =
+        terms.map(|term| stable_key(&term.key)).filter(|key| *key != HOSTNAME).collect();
     for owner in run.packed.iter().copied() {
         for key in keys.iter().copied() {
-            let alike = format!("{key} {:?}", (&owner.node_selector, &owner.required_terms, &owner.tolerations));
-            let values = known.entry(alike).or_insert_with(|| Rc::new(everything(run, owner, key, soft_taints)));
+            let alike =
+                format!("{key} {:?}", (&owner.node_selector, &owner.required_terms, &owner.tolerations));
+            let values =
+                known.entry(alike).or_insert_with(|| Rc::new(everything(run, owner, key, soft_taints)));
             reach.insert((pod_id(owner), key.to_owned()), values.clone());
         }
     }

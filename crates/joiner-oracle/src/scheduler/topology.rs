@@ -361,7 +361,10 @@ fn kept_away(run: &Run<'_>, standing: &[Standing<'_>], pod: &Pod, term: &Affinit
     };
     let selected = run.packed.iter().filter(|other| term_selects(run.world, pod, term, other));
     let reach = |other: &&Pod| run.reach[&(pod_id(other), key.to_owned())].clone();
-    KeptAway { targets: selected.map(reach).collect(), owners: count_by_value(run, standing.iter().filter(owns), key) }
+    KeptAway {
+        targets: selected.map(reach).collect(),
+        owners: count_by_value(run, standing.iter().filter(owns), key),
+    }
 }
 
 /// How many pods that match all the terms stand at each value of the key.
@@ -518,7 +521,16 @@ fn values_in_order(
         let machines = opened.iter().filter(is_there).count();
         let away = of_key.iter().filter_map(|rule| rule.kept_away.as_ref());
         let barred: usize = away.map(|away| away.barred(value)).sum();
-        (spread, Reverse(unserved.len()), displaced.len(), barred, !occupied, price(value), machines, value.clone())
+        (
+            spread,
+            Reverse(unserved.len()),
+            displaced.len(),
+            barred,
+            !occupied,
+            price(value),
+            machines,
+            value.clone(),
+        )
     });
     valid.into_iter().map(Some).collect()
 }

@@ -62,7 +62,8 @@ fn run(scenario: &Scenario, path: &Path) -> Result<Value, String> {
     let mut arguments = support::arguments(&extra);
     arguments.filename = vec![manifest.clone()];
     let catalogue = if let Some(name) = options["instanceTypesFile"].as_str() {
-        let text = std::fs::read_to_string(path.with_file_name(name)).expect("the types are beside the scenario");
+        let text =
+            std::fs::read_to_string(path.with_file_name(name)).expect("the types are beside the scenario");
         Some(Catalogue::from_text(name, &text).map_err(|error| error.to_string())?)
     } else if options["instanceTypes"].is_null() {
         match options["catalog"].as_str() {

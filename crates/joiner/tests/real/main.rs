@@ -11,4 +11,5 @@ mod embedded;
 mod informer;
 mod kubectl;
 mod objects;
+mod run;
 mod snapshot;

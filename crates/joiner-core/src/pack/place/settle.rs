@@ -154,8 +154,8 @@ impl Scratch<'_> {
         for key in template.min_values.clone() {
             let (have, need) = self.distinct_values(attempt.pool, met, &set, key);
             if have < need {
-                let may_lower =
-                    attempt.machine.is_none() && self.options.min_values == MinValuesPolicy::BestEffort;
+                let may_lower = (attempt.machine.is_none() || self.sharing.is_some())
+                    && self.options.min_values == MinValuesPolicy::BestEffort;
                 if !may_lower {
                     return Settled::Refused;
                 }

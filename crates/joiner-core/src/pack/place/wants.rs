@@ -249,9 +249,10 @@ impl Scratch<'_> {
             Kind::Spread { .. } | Kind::Affinity => 0,
         });
         let barred: u32 = barred.sum();
-        let occupied = want.selected.peers.iter().any(|group| {
-            self.snapshot.group(*group).key() == key && self.groups.count(*group, value) > 0
-        });
+        let occupied =
+            want.selected.peers.iter().any(|group| {
+                self.snapshot.group(*group).key() == key && self.groups.count(*group, value) > 0
+            });
         (spread, Reverse(unserved), displaced, barred, !occupied, price, self.pinned_machines(key, value))
     }
 

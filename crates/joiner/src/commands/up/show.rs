@@ -99,7 +99,8 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
             };
             let address = SocketAddr::new(arguments.listen, arguments.port);
             let endpoint = runtime.block_on(Endpoint::open(address, &credentials))?;
-            let kubeconfig = Kubeconfig::write(arguments, endpoint.kubeconfig())?;
+            let (path, kept) = (arguments.kubeconfig_path(), arguments.data_dir.is_some());
+            let kubeconfig = Kubeconfig::write(path, kept, endpoint.kubeconfig())?;
             Some((endpoint, kubeconfig))
         }
         false => None,
