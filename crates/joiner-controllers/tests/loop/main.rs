@@ -10,6 +10,8 @@ mod emptying;
 mod faults;
 mod keeping_order;
 mod launching;
+mod lifetimes;
 mod lost_replies;
 mod stage;
+mod takeover;
 mod watching;
