@@ -37,7 +37,7 @@ pub struct KwokNodeClassSpec {
     pub node_registration_delay_jitter: Option<String>,
     /// Values of the label `kwok-partition`, one of which each Node gets, so that several KWOK controllers can share the nodes. Absent means
     /// that all get `a`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 63)))]
     pub partitions: Vec<String>,
     /// What goes wrong on purpose. Absent means that nothing does.

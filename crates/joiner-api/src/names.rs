@@ -39,6 +39,12 @@ pub const BUFFER_API_VERSION: &str = "autoscaling.x-k8s.io/v1beta1";
 pub const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 /// Label on claims and nodes: `spot`, `on-demand` or `reserved`.
 pub const CAPACITY_TYPE_LABEL: &str = "karpenter.sh/capacity-type";
+/// How a node of a managed group of EKS was bought: `ON_DEMAND` or `SPOT`.
+pub const EKS_CAPACITY_TYPE_LABEL: &str = "eks.amazonaws.com/capacityType";
+/// Label and taint of nodes that the cluster is run from.
+pub const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
+/// Older form of [`CONTROL_PLANE_LABEL`].
+pub const MASTER_LABEL: &str = "node-role.kubernetes.io/master";
 /// Label on nodes, `"true"` once the node has joined and was synchronised with its claim.
 pub const REGISTERED_LABEL: &str = "karpenter.sh/registered";
 /// Label on nodes, `"true"` once the node is ready for pods.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use joiner_api::NodePool;
@@ -13,6 +13,8 @@ use joiner_core::plan::Plan;
 use kube::ResourceExt;
 
 use crate::engine::Engine;
+use crate::executor::Epoch;
+use crate::metrics::rows;
 use crate::pods::CachedPod;
 use crate::provision::{self, Context, Proposal};
 use crate::queue::Key;
@@ -32,6 +34,8 @@ pub(crate) struct Question {
     pools: BTreeMap<String, Arc<NodePool>>,
     /// Claims on their way out: their names are not given again so soon, their machines may still be there.
     going: BTreeSet<String>,
+    /// In which epoch it was asked.
+    epoch: Epoch,
 }
 
 impl Engine {
@@ -80,15 +84,23 @@ impl Engine {
         let claims = self.cache.claims.values();
         let going = claims.filter(|claim| claim.metadata.deletion_timestamp.is_some());
         let going = going.map(|claim| claim.name_any()).collect();
-        self.decide(Question { snapshot, waiting, pools, going });
+        self.decide(Question { snapshot, waiting, pools, going, epoch: self.epoch });
     }
 
     fn decide(&mut self, question: Question) {
         self.busy.insert(Key::Provision, false);
+        self.measure_question(question.waiting.len());
+        let metrics = self.metrics.clone();
         let (clock, options) = (self.clock.clone(), self.settings.packing.clone());
         let snapshot = question.snapshot.clone();
         self.spawn_guarded(vec![Key::Provision], async move {
-            let plan = on_worker(move || decide::decide(&snapshot, &options)).await;
+            let plan = on_worker(move || {
+                let begun = Instant::now();
+                let plan = decide::decide(&snapshot, &options);
+                metrics.observe(&rows::SCHEDULING_DURATION, &["provisioner"], begun.elapsed().as_secs_f64());
+                plan
+            })
+            .await;
             clock.sleep(DECISION).await;
             Report::Decided(question, Box::new(plan))
         });
@@ -97,6 +109,11 @@ impl Engine {
     /// An answer has come: what still holds of it is done.
     pub(crate) fn decided(&mut self, question: &Question, plan: Plan, now: Timestamp) {
         let mut again = self.busy.remove(&Key::Provision) == Some(true);
+        self.measure_answer();
+        if !self.acts() || question.epoch != self.epoch {
+            // Somebody else led meanwhile, and what was asked is no longer the question.
+            return self.enqueue(Key::Provision);
+        }
         let present = self.present();
         let in_need = self.in_need();
         let expected = self.nominations.expected(&self.cache, &in_need, &self.times, present, &self.settings);
@@ -130,7 +147,7 @@ impl Engine {
             again = true;
         }
         let step = self.act_on(&proposal, now);
-        if !proposal.claims.is_empty() {
+        if !proposal.claims.is_empty() && self.leads() {
             self.find_bound(question.snapshot.clone(), plan, now);
         }
         self.carry_out(Key::Provision, step, now);

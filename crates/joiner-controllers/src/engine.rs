@@ -20,13 +20,16 @@ use crate::cache::{Change, ClusterCache, Store, WatchEvent};
 use crate::clock::Present;
 use crate::command::{Command, Step};
 use crate::decision::{Journal, Moment};
-use crate::executor::{Executor, Fence};
+use crate::executor::{Epoch, Executor, Fence};
+use crate::inspect::{Asked, Inspector};
 use crate::lives::Lives;
+use crate::measuring::Measured;
 use crate::metrics::Metrics;
 use crate::observed_times::ObservedTimes;
 use crate::planning::Planning;
 use crate::pods::{self, CachedPod};
 use crate::provision::Nominations;
+use crate::pulse::Pulse;
 use crate::queue::{Key, Queue};
 use crate::record::Recorder;
 use crate::reports::Report;
@@ -58,10 +61,23 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// Controllers over a client and providers; they do nothing before [`Controllers::run`].
+    /// Controllers over a client and providers, alone with their cluster: nobody else leads. They do nothing before [`Controllers::run`].
     pub fn new(client: Client, registry: Registry, clock: Arc<dyn Clock>, settings: Settings) -> Self {
+        let fence = Fence::open(clock.clone(), 1);
+        Self::behind(fence, client, registry, clock, settings, Arc::default())
+    }
+
+    /// Controllers that only observe while the fence is closed, and act while it is open. Whoever decides who leads moves it.
+    pub fn behind(
+        fence: Fence,
+        client: Client,
+        registry: Registry,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let (publisher, summary) = signal::channel(Summary::default());
-        Self { engine: Engine::new(client, registry, clock, settings, publisher), summary }
+        Self { engine: Engine::new(fence, client, registry, clock, settings, publisher, metrics), summary }
     }
 
     /// The present state in numbers, renewed as things happen.
@@ -74,7 +90,7 @@ impl Controllers {
         self.engine.journal.follow(room)
     }
 
-    /// Lets writes through or not; whoever decides who leads moves it. It is open from the start.
+    /// Lets writes through or not.
     pub fn fence(&self) -> Fence {
         self.engine.executor.fence().clone()
     }
@@ -82,6 +98,16 @@ impl Controllers {
     /// What is counted.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.engine.metrics.clone()
+    }
+
+    /// Asks the loop for what it knows, from wherever.
+    pub fn inspector(&self) -> Inspector {
+        self.engine.inspector.clone()
+    }
+
+    /// Whether the loop gets on.
+    pub fn pulse(&self) -> Pulse {
+        self.engine.pulse.clone()
     }
 
     /// Runs until told to end. Writes that are under way are finished first, if that does not take too long.
@@ -153,9 +179,17 @@ pub(crate) struct Engine {
     pub(crate) to_adopt: BTreeMap<String, Vec<Unregistered>>,
     pub(crate) reports: mpsc::Sender<Report>,
     inbox: Option<mpsc::Receiver<Report>>,
+    inspector: Inspector,
+    questions: Option<mpsc::Receiver<Asked>>,
+    pub(crate) pulse: Pulse,
     pub(crate) tasks: JoinSet<()>,
     publisher: signal::Sender<Summary>,
-    started: bool,
+    pub(crate) started: bool,
+    /// The epoch in which this process acts now; none that may write while it only observes.
+    pub(crate) epoch: Epoch,
+    /// Without leading: everything has been looked at once.
+    pub(crate) looked_around: bool,
+    pub(crate) measured: Measured,
 }
 
 /// Pods that wait for the next decision.
@@ -177,16 +211,18 @@ impl Batch {
 
 impl Engine {
     fn new(
+        fence: Fence,
         client: Client,
         registry: Registry,
         clock: Arc<dyn Clock>,
         settings: Settings,
         publisher: signal::Sender<Summary>,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let (reports, inbox) = mpsc::channel(ROOM);
-        let metrics = Arc::new(Metrics::default());
+        let (inspector, questions) = Inspector::new();
         let executor =
-            Executor::new(client.clone(), registry.clone(), clock.clone(), metrics.clone(), &settings);
+            Executor::new(client.clone(), registry.clone(), clock.clone(), metrics.clone(), &settings, fence);
         let mut cache = ClusterCache::default();
         cache.classes = registry.kinds().map(|(kind, _)| (kind.group_kind(), Store::default())).collect();
         Self {
@@ -194,7 +230,7 @@ impl Engine {
             metrics,
             client,
             registry,
-            journal: Journal::new(settings.journal, settings.journal_bytes, clock.now()),
+            journal: Journal::new(settings.journal, settings.journal_bytes, clock.now(), settings.dry_run),
             clock,
             planning: Planning::new(settings.respect_preferences),
             health: Health::new(settings.offering_pause),
@@ -230,34 +266,49 @@ impl Engine {
             to_adopt: BTreeMap::new(),
             reports,
             inbox: Some(inbox),
+            inspector,
+            questions: Some(questions),
+            pulse: Pulse::default(),
             tasks: JoinSet::new(),
             publisher,
             started: false,
+            epoch: Epoch::default(),
+            looked_around: false,
+            measured: Measured::default(),
         }
     }
 
     async fn run(mut self, shutdown: impl Future<Output = ()>) {
         let mut watches = JoinSet::new();
         let mut events = watch::start(&self.client, &self.registry, &mut watches);
-        let Some(mut inbox) = self.inbox.take() else { return };
+        let (Some(mut inbox), Some(mut questions)) = (self.inbox.take(), self.questions.take()) else {
+            return;
+        };
+        let mut moves = self.executor.fence().moves();
         let mut shutdown = std::pin::pin!(shutdown);
         let mut woke = Instant::now();
         loop {
             let now = self.clock.monotonic();
-            let decides = self.started && !self.watches.blocks();
-            let due = self.queue.next_due().filter(|_| decides);
+            let due = self.queue.next_due().filter(|_| self.acts());
             let pause = due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP));
             self.metrics.set_queue_depth(self.queue.len());
             self.metrics.stalled(woke.elapsed());
+            self.pulse.rests();
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
+                Ok(()) = moves.changed() => woke = self.wakes(),
+                Some(answer) = questions.recv() => {
+                    woke = self.wakes();
+                    // Who asked may have gone away.
+                    let _ = answer.send(self.view());
+                }
                 Some(report) = inbox.recv() => {
-                    woke = Instant::now();
+                    woke = self.wakes();
                     self.take_report(report);
                 }
                 event = events.recv() => {
-                    woke = Instant::now();
+                    woke = self.wakes();
                     let Some(event) = event else { break };
                     self.take_event(event);
                     for _ in 1..AT_ONCE {
@@ -265,13 +316,12 @@ impl Engine {
                         self.take_event(event);
                     }
                 }
-                () = self.clock.sleep(pause) => woke = Instant::now(),
+                () = self.clock.sleep(pause) => woke = self.wakes(),
             }
             while self.tasks.try_join_next().is_some() {}
-            if !self.started && self.cache.is_filled() {
-                self.start();
-            }
-            if self.started && !self.watches.blocks() {
+            self.started |= self.cache.is_filled();
+            self.follow_fence();
+            if self.acts() {
                 self.turn();
             }
             self.write_record();
@@ -279,6 +329,11 @@ impl Engine {
         }
         watches.abort_all();
         self.finish(inbox).await;
+    }
+
+    fn wakes(&self) -> Instant {
+        self.pulse.works();
+        Instant::now()
     }
 
     /// What is known changes.
@@ -292,15 +347,6 @@ impl Engine {
 
     pub(crate) fn present(&self) -> Present {
         Present::of(&*self.clock)
-    }
-
-    /// Everything has been listed: from now on decisions are made.
-    fn start(&mut self) {
-        self.started = true;
-        self.adopt_unregistered();
-        self.enqueue(Key::Disruption);
-        self.enqueue(Key::Collect);
-        self.enqueue(Key::Provision);
     }
 
     /// Reconciles everything that is due.
@@ -341,6 +387,11 @@ impl Engine {
 
     /// Carries a step out.
     pub(crate) fn carry_out(&mut self, key: Key, step: Step, now: Timestamp) {
+        if !self.leads() && key != Key::Record {
+            // Whoever leads finds the same and acts on it.
+            let usd_per_hour = self.roster.totals().dollars_per_hour;
+            return self.imagine(key, step, Moment { now, snapshot: self.generation, usd_per_hour });
+        }
         for note in &step.notes {
             if let Some((name, command)) = self.recorder.record(note, now) {
                 self.spawn(Key::Event(name), Vec::new(), vec![command]);
@@ -351,6 +402,7 @@ impl Engine {
             let before = self.roster.totals().dollars_per_hour + self.decided_usd_per_hour;
             self.decided_usd_per_hour += decided.change_usd_per_hour.unwrap_or(0.0);
             let moment = Moment { now, snapshot: self.generation, usd_per_hour: before };
+            self.measure_decision(&decided);
             self.journal.record(decided, &key, &commands, moment);
         }
         if let Some(again) = step.requeue_at {
@@ -387,6 +439,7 @@ impl Engine {
             WatchEvent::Pool(event) => {
                 for change in self.cache.pools.observe(event) {
                     self.tell_transitions_of_pool(&change);
+                    self.measure_pool(&change);
                     self.pool_changed(&change.key);
                     if change.new.is_none() {
                         self.reconciled.remove(&Key::Pool(change.key));
@@ -402,6 +455,7 @@ impl Engine {
                 self.batch.decided.clear();
                 self.classes_changed();
             }
+            WatchEvent::Overlay(_) if !self.settings.node_overlays => self.cache.overlays.set_absent(),
             WatchEvent::Overlay(event) => self.planning.overlays(&self.cache.overlays.observe(event)),
             WatchEvent::DaemonSet(event) => self.planning.daemon_sets(&self.cache.daemon_sets.observe(event)),
             WatchEvent::Budget(event) => drop(self.cache.budgets.observe(event)),
@@ -437,6 +491,7 @@ impl Engine {
     fn pod_changed(&mut self, change: &Change<CachedPod>, whole: Option<&Pod>) {
         self.cache.index_pod(change);
         self.planning.pod(change, whole);
+        self.measure_pod(change);
         let key = &change.key;
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let nodes: BTreeSet<&str> = [old, new].into_iter().flatten().filter_map(pods::node_name).collect();
@@ -508,6 +563,7 @@ impl Engine {
         self.cache.index_node(change);
         self.planning.node(change);
         self.tell_transitions_of_node(change);
+        self.measure_node(change);
         self.enqueue(Key::Node(change.key.clone()));
         self.enqueue(Key::Disruption);
         let nodes = [change.old.as_deref(), change.new.as_deref()];
@@ -538,6 +594,7 @@ impl Engine {
     }
 
     pub(crate) fn claim_changed(&mut self, change: &Change<NodeClaim>) {
+        self.measure_claim(change);
         self.cache.index_claim(change);
         self.planning.claim(change);
         self.follow_life(change);
@@ -601,7 +658,8 @@ impl Engine {
     /// Where pods wait to go, of the first that were given a place.
     fn awaited(&self) -> BTreeMap<String, Awaited> {
         let given = self.provisionable.iter().filter(|pod| !self.refused.contains_key(*pod));
-        let pods = given.take(REFUSALS).filter_map(|key| Some((self.cache.pods.get(key)?.uid.to_string(), key)));
+        let pods =
+            given.take(REFUSALS).filter_map(|key| Some((self.cache.pods.get(key)?.uid.to_string(), key)));
         let pods: BTreeMap<String, &String> = pods.collect();
         if pods.is_empty() {
             return BTreeMap::new();
@@ -645,6 +703,7 @@ impl Engine {
         let Totals { nodes, starting, leaving, dollars_per_hour } = totals;
         let (awaited, under_way, empty_go_within) =
             (self.awaited(), self.is_under_way(totals), self.empty_go_within());
+        let leads = self.leads();
         let journal = self.journal.ring();
         let refusals = self.refused.iter().take(REFUSALS);
         let refusals = refusals.map(|(pod, why)| (pod.clone(), why.clone())).collect();
@@ -657,6 +716,7 @@ impl Engine {
             let summary = Summary {
                 time: have.time,
                 ready: self.started && !self.watches.blocks(),
+                leads,
                 nodes,
                 starting,
                 leaving,

@@ -84,6 +84,9 @@ impl Engine {
 
     /// The claim is launched at the end of this turn, together with the others.
     pub(crate) fn launch_soon(&mut self, claim: Arc<NodeClaim>) {
+        if !self.leads() {
+            return;
+        }
         self.busy.insert(Key::Claim(claim.name_any()), false);
         self.to_launch.push(claim);
     }

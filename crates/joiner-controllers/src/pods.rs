@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use joiner_api::duration::Duration;
-use joiner_api::names::{DISRUPTED_TAINT, DO_NOT_DISRUPT_ANNOTATION};
+use joiner_api::names::{DISRUPTED_TAINT, DO_NOT_DISRUPT_ANNOTATION, ZONE_LABEL};
 use joiner_api::owners;
+use joiner_api::quantity::Quantity;
 use joiner_core::model::{Effect, Taint};
 use joiner_state::parts;
+use joiner_state::requests::{Amounts, Limits, pod_requests};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
@@ -31,9 +33,44 @@ pub struct CachedPod {
     pub common: Arc<Common>,
     /// What few pods have.
     rare: Option<Box<Rare>>,
-    is_terminal: bool,
+    /// In seconds; the least number stands for a pod that does not say.
+    created: i64,
+    pub phase: Phase,
+    pub is_ready: bool,
+    pub is_scheduled: bool,
     /// The scheduler found no place for it, and has none in mind.
     is_refused: bool,
+}
+
+/// How far a pod is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+    Unknown,
+    /// It does not say.
+    None,
+}
+
+impl Phase {
+    /// As the pod says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+            Self::Unknown => "Unknown",
+            Self::None => "",
+        }
+    }
+
+    fn of(text: Option<&str>) -> Self {
+        let all = [Self::Pending, Self::Running, Self::Succeeded, Self::Failed, Self::Unknown];
+        all.into_iter().find(|phase| Some(phase.name()) == text).unwrap_or(Self::None)
+    }
 }
 
 /// What the pods of one workload have in common.
@@ -44,6 +81,14 @@ pub struct Common {
     pub volume_claims: Vec<VolumeClaim>,
     /// Seconds a pod gets to end.
     pub grace_seconds: i64,
+    /// The path of its first owner in the API.
+    pub owner: String,
+    /// What it asks for, CPU in thousandths.
+    pub requests: Amounts,
+    /// What it may use, CPU in thousandths.
+    pub limits: Amounts,
+    /// The zones it can be in, if it says so itself.
+    pub zones: Option<Vec<String>>,
     is_daemon: bool,
     is_mirror: bool,
     is_of_stateful_set: bool,
@@ -75,9 +120,9 @@ impl CachedPod {
             deletion: pod.metadata.deletion_timestamp.as_ref().map(|time| time.0),
             protection: protection_of(pod),
         };
-        let phase = status.and_then(|status| status.phase.as_deref());
-        let mut conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
-        let is_unschedulable = conditions.any(|condition| {
+        let conditions = || status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+        let is_so = |kind: &str| conditions().any(|of| of.type_ == kind && of.status == "True");
+        let is_unschedulable = conditions().any(|condition| {
             condition.type_ == "PodScheduled"
                 && condition.status == "False"
                 && condition.reason.as_deref() == Some("Unschedulable")
@@ -90,7 +135,10 @@ impl CachedPod {
             node: node.map(Into::into),
             common: Arc::new(Common::new(pod)),
             rare: (rare != Rare::default()).then(|| Box::new(rare)),
-            is_terminal: matches!(phase, Some("Succeeded" | "Failed")),
+            created: pod.metadata.creation_timestamp.as_ref().map_or(i64::MIN, |time| time.0.as_second()),
+            phase: Phase::of(status.and_then(|status| status.phase.as_deref())),
+            is_ready: is_so("Ready"),
+            is_scheduled: is_so("PodScheduled"),
             is_refused: is_unschedulable && nominated.is_none_or(str::is_empty),
         }
     }
@@ -101,6 +149,11 @@ impl CachedPod {
             "" => self.name.to_string(),
             namespace => format!("{namespace}/{}", self.name),
         }
+    }
+
+    /// When it was made, to the second.
+    pub fn created(&self) -> Option<Timestamp> {
+        Timestamp::from_second(self.created).ok()
     }
 
     /// When it is to be gone, if it is being deleted.
@@ -140,6 +193,12 @@ impl Common {
             labels: pod.metadata.labels.clone().unwrap_or_default(),
             volume_claims: claims.collect(),
             grace_seconds: spec.and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30),
+            owner: owner_of(pod),
+            requests: spec
+                .and_then(|spec| pod_requests(spec, pod.status.as_ref(), Limits::Ignored).ok())
+                .unwrap_or_default(),
+            limits: limits_of(pod),
+            zones: zones_of(pod),
             is_daemon: owners::is_daemon(owners),
             is_mirror: owners::is_mirror(owners),
             is_of_stateful_set: owners
@@ -151,6 +210,49 @@ impl Common {
                 .any(|toleration| parts::toleration(toleration).tolerates(&taint)),
         }
     }
+}
+
+fn owner_of(pod: &Pod) -> String {
+    let Some(owner) = pod.metadata.owner_references.iter().flatten().next() else { return String::new() };
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let root = if owner.api_version.contains('/') { "/apis" } else { "/api" };
+    let kind = owner.kind.to_lowercase();
+    format!("{root}/{}/namespaces/{namespace}/{kind}s/{}", owner.api_version, owner.name)
+}
+
+fn limits_of(pod: &Pod) -> Amounts {
+    let mut sum = Amounts::from([("pods".into(), 1)]);
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let limits = containers.filter_map(|of| of.resources.as_ref()?.limits.as_ref()).flatten();
+    for (name, limit) in limits {
+        let Ok(limit) = Quantity::parse(&limit.0) else { continue };
+        let amount = if name == "cpu" { limit.milli_saturating() } else { limit.value_saturating() };
+        let total = sum.entry(name.as_str().into()).or_insert(0);
+        *total = total.saturating_add(amount);
+    }
+    sum
+}
+
+/// The zones that a pod can be in, as its selector and the only term of its affinity say.
+fn zones_of(pod: &Pod) -> Option<Vec<String>> {
+    let spec = pod.spec.as_ref()?;
+    let selected = spec.node_selector.as_ref().and_then(|of| of.get(ZONE_LABEL));
+    let mut zones: Option<Vec<String>> = selected.map(|zone| vec![zone.clone()]);
+    let affinity = spec.affinity.as_ref().and_then(|of| of.node_affinity.as_ref());
+    let required = affinity.and_then(|of| of.required_during_scheduling_ignored_during_execution.as_ref());
+    // Of several terms any may hold.
+    if let Some([term]) = required.map(|of| of.node_selector_terms.as_slice()) {
+        for rule in term.match_expressions.iter().flatten() {
+            if rule.key == ZONE_LABEL && rule.operator == "In" {
+                let allowed = rule.values.clone().unwrap_or_default();
+                zones = Some(match zones {
+                    None => allowed,
+                    Some(zones) => zones.into_iter().filter(|zone| allowed.contains(zone)).collect(),
+                });
+            }
+        }
+    }
+    zones
 }
 
 /// What many pods have in common, each kept once.
@@ -186,7 +288,12 @@ fn shared<T: Ord + ?Sized>(known: &mut BTreeSet<Arc<T>>, part: &mut Arc<T>) {
 
 /// Phase Succeeded or Failed.
 pub fn is_terminal(pod: &CachedPod) -> bool {
-    pod.is_terminal
+    matches!(pod.phase, Phase::Succeeded | Phase::Failed)
+}
+
+/// Phase Running.
+pub fn is_running(pod: &CachedPod) -> bool {
+    pod.phase == Phase::Running
 }
 
 /// Being deleted.

@@ -30,6 +30,23 @@ pub enum Key {
     Record,
 }
 
+impl Key {
+    /// The controller of the original that does the same, as metrics name it.
+    pub fn controller(&self) -> &'static str {
+        match self {
+            Self::Claim(_) => "nodeclaim.lifecycle",
+            Self::Node(_) => "node.termination",
+            Self::Pool(_) => "nodepool.counter",
+            Self::Provision => "provisioner",
+            Self::Disruption => "disruption",
+            Self::Collect => "nodeclaim.garbagecollection",
+            Self::Adoption => "nodeclaim.adoption",
+            Self::Event(_) => "events",
+            Self::Record => "record",
+        }
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -72,6 +89,15 @@ impl Queue {
     /// When something is due next.
     pub fn next_due(&self) -> Option<Monotonic> {
         self.order.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// How many keys of each controller are waiting.
+    pub fn by_controller(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for key in self.due.keys() {
+            *counts.entry(key.controller()).or_default() += 1;
+        }
+        counts
     }
 
     /// How many keys are waiting.

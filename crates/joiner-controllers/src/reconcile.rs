@@ -44,6 +44,7 @@ impl Engine {
             Key::Pool(name) => self.reconcile_pool(name, now),
             Key::Provision => self.provision(),
             Key::Disruption => self.disrupt(now),
+            Key::Collect if !self.leads() => {}
             Key::Collect => {
                 self.list_instances();
                 self.requeue_after(&Key::Collect, self.settings.collect_interval);
@@ -252,7 +253,7 @@ impl Engine {
             return step;
         }
         for planned in &proposal.claims {
-            if !planned.offerings.is_empty() {
+            if !planned.offerings.is_empty() && self.leads() {
                 let offerings = planned.offerings.as_slice().into();
                 self.planned_offerings.insert(planned.claim.name_any(), offerings);
             }
@@ -363,7 +364,7 @@ impl Engine {
         }
         for (key, step) in steps {
             let removes = step.commands.iter().any(|command| matches!(command, Command::DeleteClaim { .. }));
-            if let (Key::Claim(name), true) = (&key, removes) {
+            if let (Key::Claim(name), true) = (&key, removes && self.leads()) {
                 self.leaving.insert(name.clone());
             }
             if self.busy.contains_key(&key) {

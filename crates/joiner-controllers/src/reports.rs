@@ -63,6 +63,7 @@ impl Engine {
                 self.journal.record_outcomes(&key, results, now);
                 let mut worst: Option<((Verb, Subject), Failure)> = None;
                 for (command, result) in each.into_iter().chain(ordered) {
+                    self.measure_command(&command, &result);
                     if let Some(failure) = self.took(&key, &command, result, now) {
                         worst.get_or_insert((described(&command), failure));
                     }
@@ -71,10 +72,16 @@ impl Engine {
             }
             Report::Launched(claim, outcome) => {
                 self.busy.remove(&Key::Claim(claim.name_any()));
-                self.launched(&claim, outcome, now);
+                // What became of it after the lead was lost, the next leader finds out by itself.
+                if self.leads() {
+                    self.launched(&claim, outcome, now);
+                }
             }
             Report::Listed(lists) => {
                 self.busy.remove(&Key::Collect);
+                if !self.leads() {
+                    return;
+                }
                 let mut failed = None;
                 for (provider, listed) in lists {
                     match listed {
@@ -171,7 +178,7 @@ impl Engine {
         }
     }
 
-    fn why_evicted(&self, pod: &CachedPod) -> String {
+    pub(crate) fn why_evicted(&self, pod: &CachedPod) -> String {
         let node = crate::pods::node_name(pod).and_then(|node| self.cache.nodes.get(node));
         let Some(claim) = node.and_then(|node| self.cache.claim_of(node)) else { return String::new() };
         let reason = lifecycle::condition(claim, conditions::DISRUPTION_REASON);

@@ -120,7 +120,8 @@ impl Roster {
                 self.capacity.remove(pool);
             }
         }
-        if let Some(count) = row.pool.as_ref().filter(|_| row.empty).and_then(|pool| self.empty.get_mut(pool)) {
+        if let Some(count) = row.pool.as_ref().filter(|_| row.empty).and_then(|pool| self.empty.get_mut(pool))
+        {
             *count -= 1;
         }
         if let Some(count) = row.pool.and_then(|pool| self.pools.get_mut(&pool)) {

@@ -105,6 +105,10 @@ pub struct Settings {
     pub record_namespace: Option<String>,
     /// It is written no more often than this.
     pub record_interval: Duration,
+    /// Decides and records, and carries nothing out, whatever the fence says.
+    pub dry_run: bool,
+    /// Prices and capacity of NodeOverlays count.
+    pub node_overlays: bool,
 }
 
 impl Default for Settings {
@@ -140,6 +144,8 @@ impl Default for Settings {
             journal_bytes: 4 << 20,
             record_namespace: None,
             record_interval: seconds(60),
+            dry_run: false,
+            node_overlays: true,
         }
     }
 }

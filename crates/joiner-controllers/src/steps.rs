@@ -8,6 +8,7 @@ pub mod emptiness;
 pub mod hydration;
 pub mod joining;
 pub mod lifecycle;
+pub mod movable;
 pub mod nodepools;
 pub mod registration_health;
 pub mod termination;

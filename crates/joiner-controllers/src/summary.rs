@@ -14,6 +14,8 @@ pub struct Summary {
     pub time: Option<Timestamp>,
     /// All kinds that are needed have been listed and are watched: decisions are being made.
     pub ready: bool,
+    /// This process carries out what it decides; otherwise it only observes.
+    pub leads: bool,
     /// Nodes that joiner made and that are there.
     pub nodes: usize,
     /// Machines asked for whose nodes are not ready for pods.

@@ -173,7 +173,8 @@ impl KwokProvider {
             })
         })?;
         // No agent comes to put on the Node what overlays promise.
-        let choice = request.overlaid.as_deref().map_or(choice, |overlaid| launch::overlaid(choice, overlaid));
+        let choice =
+            request.overlaid.as_deref().map_or(choice, |overlaid| launch::overlaid(choice, overlaid));
         let launched = launch::launched(&request.claim, choice, behaviour.partition(request.token()));
         let node = self.node(&request.claim, &launched);
         let delay = behaviour.registers(request.token()).then(|| behaviour.delay(request.token()));
@@ -366,6 +367,12 @@ impl Provider for KwokProvider {
             self.write_later(&claim, node, launched, delay);
         }
         ready(()).boxed()
+    }
+
+    fn stand_down(&self) {
+        for (_, pending) in std::mem::take(&mut *self.pending.lock()) {
+            pending.writer.abort();
+        }
     }
 
     fn terminate(&self, ids: Vec<String>) -> BoxFuture<'_, Vec<Result<Terminated, Error>>> {

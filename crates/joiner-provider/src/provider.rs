@@ -69,6 +69,10 @@ pub trait Provider: Send + Sync {
         ready(()).boxed()
     }
 
+    /// This process leads no more: what it would still do for machines by itself is dropped. Who leads next hands them over with
+    /// [`Provider::adopt`].
+    fn stand_down(&self) {}
+
     /// Ends machines by exactly these ids; one answer per id, in their order.
     fn terminate(&self, ids: Vec<String>) -> BoxFuture<'_, Vec<Result<Terminated, Error>>>;
 

@@ -42,6 +42,9 @@ pub struct Decision {
     /// How many commands more.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_commands: u64,
+    /// Nobody carries it out: it is what would be done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
 
 pub(crate) fn is_zero(count: &u64) -> bool {

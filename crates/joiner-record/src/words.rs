@@ -17,6 +17,13 @@ pub struct EventWords {
 
 /// A decision in one sentence.
 pub fn summary(decision: &Decision) -> String {
+    match decision.dry_run {
+        true => format!("would: {}", said(decision)),
+        false => said(decision),
+    }
+}
+
+fn said(decision: &Decision) -> String {
     let first = decision.subjects.first();
     let name = first.map_or("?", |subject| subject.name.as_str());
     match &decision.verdict {
@@ -186,8 +193,8 @@ pub fn alternative(alternative: &Alternative) -> String {
         }
         Alternative::PreferencesKept { pods, machines, usd_per_hour, dearer_by_share } => {
             let machines = plural(*machines, "machine");
-            let dearer =
-                dearer_by_share.map_or(String::new(), |share| format!(", {:.1} % dearer", (share * 100.0).max(0.0)));
+            let dearer = dearer_by_share
+                .map_or(String::new(), |share| format!(", {:.1} % dearer", (share * 100.0).max(0.0)));
             format!(
                 "all preferences of {} kept: {machines}, ${usd_per_hour:.4}/h{dearer}",
                 plural(*pods, "pod")

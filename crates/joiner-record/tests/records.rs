@@ -45,6 +45,7 @@ fn decision(number: u64, verdict: Verdict, subjects: Vec<Subject>) -> Decision {
         alternatives: Vec::new(),
         commands: Vec::new(),
         more_commands: 0,
+        dry_run: false,
     }
 }
 
@@ -55,6 +56,17 @@ fn listed(names: &[&str], more: u64) -> Listed {
 fn counts() -> Counts {
     let of = |names: &[(&str, u32)]| names.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
     Counts { fewest: of(&[("a", 1), ("b", 2)]), more: 5, most: of(&[("z", 9)]) }
+}
+
+fn reached(resource: &str, limit: i64, used: i64, planned: i64, smallest: i64) -> LimitReached {
+    LimitReached {
+        resource: resource.to_owned(),
+        limit,
+        used,
+        planned,
+        left: limit - used - planned,
+        smallest,
+    }
 }
 
 fn causes() -> Vec<Cause> {
@@ -119,10 +131,19 @@ fn causes() -> Vec<Cause> {
             ],
         },
         Cause::HostPort { ports: vec![text("9100/TCP"), text("53/UDP")] },
-        Cause::NodeLimit,
-        Cause::Limit { limits: Vec::new() },
+        Cause::NodeLimit { limit: 3, used: 1, planned: 2 },
+        Cause::Limit { limits: Vec::new(), min_values: None },
+        Cause::Limit { limits: vec![reached("cpu", 5000, 3000, 1000, 2000)], min_values: None },
         Cause::Limit {
-            limits: vec![LimitReached { resource: text("cpu"), limit: 5000, left: 1000, smallest: 2000 }],
+            limits: vec![
+                reached("cpu", 5000, 0, 4000, 2000),
+                reached("memory", 16 << 30, 8 << 30, 0, 12 << 30),
+            ],
+            min_values: None,
+        },
+        Cause::Limit {
+            limits: vec![reached("cpu", 5000, 0, 0, 8000)],
+            min_values: Some(text("karpenter.kwok.sh/instance-family")),
         },
         Cause::MinValues { key: text("karpenter.kwok.sh/instance-family"), left: 3, needed: 4 },
         Cause::Reserved,
@@ -181,6 +202,7 @@ fn decisions() -> Vec<Decision> {
             Command { verb: Verb::Create, object: claim("default-9k2m1"), completed: None },
         ],
         more_commands: 2,
+        dry_run: false,
         more_subjects: 2,
         ..decision(
             0,

@@ -7,6 +7,7 @@ use kube::api::{Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, 
 
 use crate::claims::planned_pods;
 use crate::command::{Command, Done, Failure};
+use crate::executor::NotSent;
 use crate::pods::{self, CachedPod};
 
 /// The name under which fields are written.
@@ -180,6 +181,11 @@ fn exactly(uid: &str) -> DeleteParams {
 /// What an error means for the write that met it.
 pub fn problem(error: kube::Error) -> Problem {
     let kube::Error::Api(status) = error else {
+        if let kube::Error::Service(cause) = &error
+            && cause.is::<NotSent>()
+        {
+            return Problem::Refused(Failure::Fenced);
+        }
         // Some of these happen before anything is sent. Reading the object back costs little and is right for all.
         return Problem::Unanswered(error.to_string());
     };

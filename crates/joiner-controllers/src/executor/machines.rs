@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_provider::{
     Error, GroupKind, Handle, HookAnswer, HookPoint, Instance, Launch, LaunchOutcome, LaunchRequest, Listed,
-    Provider, Terminated, Unregistered,
+    Monotonic, Provider, Terminated, Unregistered,
 };
 use k8s_openapi::api::core::v1::Node;
 use tokio::sync::mpsc::UnboundedSender;
@@ -37,6 +37,14 @@ impl Executor {
             let mut answers = provider.launch(requests);
             while let Some(LaunchOutcome { token, result }) = answers.next().await {
                 let Some(claim) = waiting.remove(&token) else { continue };
+                if let Err(error) = &result {
+                    let failure = Failure::Provider(error.clone());
+                    self.shared.metrics.provider_error(
+                        ["nodeclaim.lifecycle", "Create"],
+                        provider.name(),
+                        &failure,
+                    );
+                }
                 match result.map_err(Failure::Provider) {
                     Err(failure @ Failure::Provider(Error::Transient(_))) => in_doubt.push((claim, failure)),
                     result => self.tell(outcomes, claim, result),
@@ -44,7 +52,10 @@ impl Executor {
             }
         };
         let limit = self.shared.provider_timeout;
-        match self.pass(Lane::Provider, Some(epoch), limit, call).await {
+        let begun = self.shared.clock.monotonic();
+        let passed = self.pass(Lane::Provider, Some(epoch), limit, call).await;
+        self.measure(["nodeclaim.lifecycle", "Create"], provider.name(), begun, passed.as_ref().err());
+        match passed {
             Ok(_) => in_doubt.extend(waiting.into_values().map(|claim| (claim, no_answer()))),
             Err(failure) => {
                 waiting.into_values().for_each(|claim| self.tell(outcomes, claim, Err(failure.clone())));
@@ -64,11 +75,13 @@ impl Executor {
         outcomes: &UnboundedSender<Launching>,
     ) {
         let question = provider.find_by_claim(claim.metadata.uid.as_deref().unwrap_or_default());
+        let begun = self.shared.clock.monotonic();
         let found = match self.pass(Lane::Provider, None, self.shared.provider_timeout, question).await {
             Ok(Some(found)) => found.map_err(Failure::Provider),
             Ok(None) => Err(no_answer()),
             Err(failure) => Err(failure),
         };
+        self.measure(["nodeclaim.lifecycle", "Get"], provider.name(), begun, found.as_ref().err());
         let result = match found {
             Ok(Some(launched)) => {
                 self.shared.metrics.retry("launch");
@@ -78,6 +91,12 @@ impl Executor {
             Err(failed) => Err(failed),
         };
         self.tell(outcomes, claim, result);
+    }
+
+    /// Measures a call of a provider that began then.
+    fn measure(&self, call: [&'static str; 2], provider: &str, begun: Monotonic, failure: Option<&Failure>) {
+        let time = self.shared.clock.monotonic().since(begun);
+        self.shared.metrics.provider_call(call, provider, time, failure);
     }
 
     fn tell(
@@ -96,12 +115,14 @@ impl Executor {
     /// # Errors
     /// The provider failed or did not answer.
     pub async fn list(&self, provider: &dyn Provider) -> Result<Vec<Listed>, Failure> {
+        let begun = self.shared.clock.monotonic();
         let call = provider.list().try_collect::<Vec<Listed>>();
         let listed = match self.pass(Lane::Provider, None, self.shared.provider_timeout, call).await {
             Ok(Some(listed)) => listed.map_err(Failure::Provider),
             Ok(None) => Err(no_answer()),
             Err(failure) => Err(failure),
         };
+        self.measure(["nodeclaim.garbagecollection", "List"], provider.name(), begun, listed.as_ref().err());
         self.shared.metrics.command("list_machines", listed.as_ref().err().map_or("done", Failure::name));
         listed
     }
@@ -133,8 +154,12 @@ impl Executor {
         class: &GroupKind,
         provider_id: &str,
     ) -> Result<Done, Failure> {
-        let call = self.provider_of(class)?.terminate(vec![provider_id.to_owned()]);
-        machine_done(self.pass(Lane::Provider, Some(epoch), self.shared.provider_timeout, call).await?)
+        let (provider, begun) = (self.provider_of(class)?, self.shared.clock.monotonic());
+        let call = provider.terminate(vec![provider_id.to_owned()]);
+        let passed = self.pass(Lane::Provider, Some(epoch), self.shared.provider_timeout, call).await;
+        let done = passed.and_then(machine_done);
+        self.measure(["node.termination", "Delete"], provider.name(), begun, done.as_ref().err());
+        done
     }
 
     pub(super) async fn cancel(

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -13,7 +14,7 @@ use http::{Method, Request, Response};
 use jiff::{SignedDuration, Timestamp};
 use joiner_api::{KwokNodeClass, NodeClaim, NodePool};
 use joiner_apiserver::service::{ApiServer, ResponseBody, Settings as ServerSettings};
-use joiner_controllers::{Controllers, Fence, Metrics, Settings, Summary};
+use joiner_controllers::{Controllers, Fence, Inspector, Metrics, Settings, Summary};
 use joiner_provider::{Monotonic, Provider, Registry};
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
@@ -43,7 +44,7 @@ pub struct Stage {
     pub server: ApiServer,
     pub client: Client,
     clock: WallClock,
-    world: Arc<tokio::sync::Mutex<World>>,
+    world: Rc<tokio::sync::Mutex<World>>,
     /// The scheduler binds pods.
     binding: Arc<AtomicBool>,
 }
@@ -127,9 +128,10 @@ pub struct Running {
     pub summary: watch::Receiver<Summary>,
     pub metrics: Arc<Metrics>,
     pub fence: Fence,
+    pub inspector: Inspector,
     task: JoinHandle<()>,
     shutdown: Option<oneshot::Sender<()>>,
-    world: Arc<tokio::sync::Mutex<World>>,
+    world: Rc<tokio::sync::Mutex<World>>,
 }
 
 impl Running {
@@ -184,7 +186,7 @@ impl Stage {
         let binding = Arc::new(AtomicBool::new(true));
         let scheduler = Scheduler::new(joiner_sim::scheduler::Settings::default());
         world.join(Box::new(SlowToBind { scheduler, binding: binding.clone(), waiting: Vec::new() }));
-        Self { server, client, clock, world: Arc::new(tokio::sync::Mutex::new(world)), binding }
+        Self { server, client, clock, world: Rc::new(tokio::sync::Mutex::new(world)), binding }
     }
 
     /// Lets the scheduler bind pods, or not yet.
@@ -206,6 +208,11 @@ impl Stage {
     pub async fn delete_class(&self) {
         let api: Api<KwokNodeClass> = Api::all(self.client.clone());
         api.delete("default", &DeleteParams::default()).await.unwrap();
+    }
+
+    pub async fn delete_pool(&self, name: &str) {
+        let api: Api<NodePool> = Api::all(self.client.clone());
+        api.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
     pub async fn delete_claim(&self, name: &str) {
@@ -248,6 +255,11 @@ impl Stage {
         Arc::new(KwokProvider::new(client, Catalogue::hypothetical(), Arc::new(self.clock.clone())))
     }
 
+    /// The clock of everybody on the stage.
+    pub fn shared_clock(&self) -> Arc<dyn joiner_provider::Clock> {
+        Arc::new(self.clock.clone())
+    }
+
     /// Starts controllers with the KWOK provider.
     pub fn start(&self) -> Running {
         self.start_over(self.client.clone(), self.kwok(self.client.clone()))
@@ -268,11 +280,13 @@ impl Stage {
         let controllers = Controllers::new(client, registry, Arc::new(self.clock.clone()), settings);
         let summary = controllers.summary();
         let (metrics, fence) = (controllers.metrics(), controllers.fence());
+        let inspector = controllers.inspector();
         let (shutdown, told) = oneshot::channel::<()>();
         let task = tokio::spawn(controllers.run(async {
             let _ = told.await;
         }));
-        Running { summary, metrics, fence, task, shutdown: Some(shutdown), world: self.world.clone() }
+        let world = self.world.clone();
+        Running { summary, metrics, fence, inspector, task, shutdown: Some(shutdown), world }
     }
 
     /// Lets so many seconds pass.

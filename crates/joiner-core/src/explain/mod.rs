@@ -4,6 +4,7 @@
 //! one was answered with no, and by what. Nothing here changes a decision.
 
 mod cause;
+mod limits;
 mod nearest;
 mod reject;
 mod story;

@@ -48,7 +48,7 @@ pub fn draw(frame: &mut Frame<'_>, picture: &Picture, look: &mut Look, unicode: 
             false => cut.waiting,
         };
         let above = look.waiting.fit(texts.len(), room);
-        let last = texts.iter().skip(above).take(room).last().map_or(0, |text| text.pod + 1);
+        let last = texts.iter().skip(above).take(room).next_back().map_or(0, |text| text.pod + 1);
         let title = match picture.pods.pending.saturating_sub(last) {
             0 => "waiting".to_owned(),
             more => format!("waiting ({more} more)"),
@@ -94,7 +94,10 @@ struct Texts<'p> {
 
 impl<'p> Texts<'p> {
     fn of(picture: &'p Picture, width: usize, whole: bool) -> Self {
-        Self { waiting: waiting_texts(picture, width, whole), decisions: decision_texts(picture, width, whole) }
+        Self {
+            waiting: waiting_texts(picture, width, whole),
+            decisions: decision_texts(picture, width, whole),
+        }
     }
 
     /// Lines about the first pods.
@@ -104,7 +107,14 @@ impl<'p> Texts<'p> {
 }
 
 /// A line that begins with a head and goes on below itself, or is cut.
-fn told<'p>(out: &mut Vec<Text<'p>>, pod: usize, head: Span<'p>, text: &str, style: Style, fits: (usize, bool)) {
+fn told<'p>(
+    out: &mut Vec<Text<'p>>,
+    pod: usize,
+    head: Span<'p>,
+    text: &str,
+    style: Style,
+    fits: (usize, bool),
+) {
     let (width, whole) = fits;
     let indent = head.content.chars().count().min(width / 2);
     let left = width.saturating_sub(head.content.chars().count()).max(1);
@@ -182,7 +192,14 @@ impl Heights {
     }
 }
 
-fn draw_texts(frame: &mut Frame<'_>, area: Rect, texts: &[Text], above: usize, title: String, looked_at: bool) {
+fn draw_texts(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    texts: &[Text],
+    above: usize,
+    title: String,
+    looked_at: bool,
+) {
     let lines: Vec<Line<'_>> =
         texts.iter().skip(above).take(lines_in(area)).map(|text| text.line.clone()).collect();
     frame.render_widget(Paragraph::new(lines).block(part(title, above, looked_at)), area);
@@ -359,7 +376,8 @@ mod tests {
                     pod: format!("default/web-{number}"),
                     scheduler: "0/3 nodes are available: 3 Insufficient cpu.".to_owned(),
                     joiner: (number == 2).then(|| "nodepool/default: asks for 300 cpu".to_owned()),
-                    awaits: (number == 1).then(|| "waits for default-00001: the node is not ready".to_owned()),
+                    awaits: (number == 1)
+                        .then(|| "waits for default-00001: the node is not ready".to_owned()),
                 })
                 .collect(),
             gap: Some(0.034),
@@ -491,7 +509,7 @@ mod tests {
         drawn_at(80, 18, &picture, &mut look);
         look.go(Move::Down);
         let looked_at = joined(&drawn_at(80, 18, &picture, &mut look));
-        assert!(looked_at.contains("more important") , "{looked_at}");
+        assert!(looked_at.contains("more important"), "{looked_at}");
     }
 
     #[test]

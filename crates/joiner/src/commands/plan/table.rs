@@ -12,7 +12,7 @@ use crate::show::{self, Table};
 use joiner_record::plan::{PlanDocument, Unschedulable};
 
 /// Hours in a month, as cloud bills count them.
-const HOURS_PER_MONTH: f64 = 730.0;
+pub(super) const HOURS_PER_MONTH: f64 = 730.0;
 const BAR_CELLS: usize = 8;
 
 /// Nodes alike: one line of the table.
@@ -38,6 +38,9 @@ pub fn write(
     wide: bool,
     streams: &mut Streams,
 ) -> std::io::Result<()> {
+    if let Some(standing) = &document.standing {
+        super::standing_table::write(standing, streams)?;
+    }
     verdict(document, streams)?;
     let groups = groups(document, snapshot, plan);
     if !groups.is_empty() {
@@ -92,11 +95,8 @@ fn savings(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()
         return Ok(());
     }
     let good = show::GREEN;
-    let mut parts = vec![format!(
-        "  Karpenter's packing: {}, {}/h",
-        show::plural(nodes, "node"),
-        show::money(price)
-    )];
+    let mut parts =
+        vec![format!("  Karpenter's packing: {}, {}/h", show::plural(nodes, "node"), show::money(price))];
     match saved(price, totals.price_per_hour) {
         Saved::Some(dollars) => parts.push(format!(
             "{good}saved {}/h ({}/month, {}){good:#}",

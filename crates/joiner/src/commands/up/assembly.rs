@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
-use joiner_controllers::Controllers;
-use joiner_provider::{Provider, Registry};
+use joiner_controllers::{Controllers, Fence};
+use joiner_provider::Provider;
 use joiner_provider_kwok::Catalogue;
-use joiner_provider_kwok::live::KwokProvider;
 use joiner_sim::clock::Clock;
 use joiner_sim::scheduler::Scheduler;
 use joiner_sim::settings::Settings as WorldSettings;
 use joiner_sim::world::World;
 use kube::Client;
 use serde_json::Value;
+use tower::Layer;
 
 use super::api_only::Definitions;
+use crate::autoscaler::Guarded;
 use crate::import::restore;
 
 /// Changes of each resource that are kept for watches. All that must not miss any live in this process and are never far behind; a busy day would
@@ -107,7 +108,11 @@ impl Design {
         let client = Client::new(server.clone(), "default");
         let controllers = self.catalogue.map(|Offer { catalogue, for_all }| -> anyhow::Result<Controllers> {
             let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
-            let mut provider = KwokProvider::new(client.clone(), catalogue, clock.clone()).serving_aws(for_all);
+            // Nobody else leads here.
+            let fence = Fence::open(clock.clone(), 1);
+            let guarded =
+                Guarded::new(fence, clock, |layer| Client::new(layer.layer(server.clone()), "default"));
+            let mut provider = guarded.kwok(catalogue).serving_aws(for_all);
             if let Some(after) = self.startup_taints {
                 provider = provider.lifting_startup_taints(after);
             }
@@ -116,8 +121,8 @@ impl Design {
                 record_namespace: Some(RECORD_NAMESPACE.to_owned()),
                 ..joiner_controllers::Settings::default()
             };
-            let providers: [Arc<dyn Provider>; 1] = [Arc::new(provider)];
-            Ok(Controllers::new(client.clone(), Registry::new(providers)?, clock, settings))
+            let provider: Arc<dyn Provider> = Arc::new(provider);
+            guarded.controllers([provider], settings)
         });
         let controllers = controllers.transpose()?;
         Ok(Parts { server, client, clock, world, controllers, notes })

@@ -4,13 +4,13 @@
 //! joiner in it, and [`cluster`] runs it on a thread of its own; [`feed`] keeps a board of its nodes and pods; [`show`] puts the board on the terminal; [`rest`] says when nothing is left to do; [`demo`] is a
 //! scripted day, [`objects`] brings manifests in, and [`kubeconfig`] lets clients in.
 
-mod api_only;
+pub mod api_only;
 pub mod assembly;
 pub mod cluster;
 pub mod decision_log;
 mod demo;
 pub mod feed;
-mod kubeconfig;
+pub mod kubeconfig;
 pub mod objects;
 mod rest;
 mod show;
@@ -112,6 +112,11 @@ pub struct UpArgs {
 }
 
 impl UpArgs {
+    /// Where the file that lets clients in is written.
+    fn kubeconfig_path(&self) -> &std::path::Path {
+        self.kubeconfig.as_deref().unwrap_or(std::path::Path::new(kubeconfig::USUAL))
+    }
+
     /// Whether anybody is to talk to the cluster from outside.
     fn lets_clients_in(&self) -> bool {
         !self.once || self.kubeconfig.is_some()
@@ -190,7 +195,7 @@ impl Speed {
 /// Serves until interrupted.
 pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     if arguments.lets_clients_in() {
-        kubeconfig::Kubeconfig::check(arguments)?;
+        kubeconfig::Kubeconfig::check(arguments.kubeconfig_path())?;
     }
     if arguments.api_only {
         api_only::run(arguments, streams)?;

@@ -33,8 +33,7 @@ pub fn read(files: &[PathBuf]) -> Result<Vec<Value>, InputError> {
             let Some((field, count)) = count_of(object) else { continue };
             pods = pods.saturating_add(count);
             if pods > MAX_PODS as u64 {
-                let within =
-                    if objects.len() - before > 1 { format!("items[{at}].") } else { String::new() };
+                let within = if objects.len() - before > 1 { format!("items[{at}].") } else { String::new() };
                 return Err(InputError {
                     line: line_of(&name, &document, &format!("{within}spec.{field}")).or(document.line),
                     file: name,
@@ -260,7 +259,14 @@ mod tests {
         let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
         let objects = read(&[PathBuf::from(examples)]).unwrap();
         let clock = joiner_sim::clock::Clock::at_home(jiff::Timestamp::now());
-        let design = Design { clock, seed: 1, catalogue: None, folder: None, restored: Vec::new(), startup_taints: None };
+        let design = Design {
+            clock,
+            seed: 1,
+            catalogue: None,
+            folder: None,
+            restored: Vec::new(),
+            startup_taints: None,
+        };
         let parts = design.assemble().unwrap();
         // What differs between two files of the same object must be allowed to change, either way round.
         apply(&parts.client, &objects).await.unwrap();

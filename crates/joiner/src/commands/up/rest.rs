@@ -29,7 +29,11 @@ struct Seen {
 }
 
 /// Waits until a cluster has come to rest. Says what still goes on if it never does.
-pub async fn reached(clock: &Clock, board: &SharedBoard, summary: &watch::Receiver<Summary>) -> Option<String> {
+pub async fn reached(
+    clock: &Clock,
+    board: &SharedBoard,
+    summary: &watch::Receiver<Summary>,
+) -> Option<String> {
     let begun = clock.now();
     let (mut seen, mut since) = (None, begun);
     loop {

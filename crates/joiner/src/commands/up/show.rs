@@ -99,7 +99,8 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
             };
             let address = SocketAddr::new(arguments.listen, arguments.port);
             let endpoint = runtime.block_on(Endpoint::open(address, &credentials))?;
-            let kubeconfig = Kubeconfig::write(arguments, endpoint.kubeconfig())?;
+            let (path, kept) = (arguments.kubeconfig_path(), arguments.data_dir.is_some());
+            let kubeconfig = Kubeconfig::write(path, kept, endpoint.kubeconfig())?;
             Some((endpoint, kubeconfig))
         }
         false => None,
@@ -263,15 +264,16 @@ impl Show {
             if let Stage::Rested(goes_on) = stage {
                 break goes_on;
             }
-            if stage == Stage::Begun
-                && begun.get_or_insert_with(Instant::now).elapsed() >= ONCE_AT_MOST
-            {
+            if stage == Stage::Begun && begun.get_or_insert_with(Instant::now).elapsed() >= ONCE_AT_MOST {
                 let (counts, starting) = {
                     let board = self.cluster.board.open();
                     (board.counts(), board.starting())
                 };
                 let what = rest::words(counts, starting, &self.cluster.summary.borrow());
-                break Some(format!("not at rest after {} s: {what}; a higher --speed helps", ONCE_AT_MOST.as_secs()));
+                break Some(format!(
+                    "not at rest after {} s: {what}; a higher --speed helps",
+                    ONCE_AT_MOST.as_secs()
+                ));
             }
             if self.is_over() {
                 // Why is told by whoever ends it.

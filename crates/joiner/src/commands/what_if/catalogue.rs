@@ -47,7 +47,12 @@ fn zone_meant<'c>(written: &str, catalogue: &'c Catalogue) -> Result<&'c str, In
         [] => {}
         several => {
             let message = format!("{} zones end so: {}", several.len(), several.join(", "));
-            return Err(wrong("--zone-out", written, message, "give the whole name, or the flag several times"));
+            return Err(wrong(
+                "--zone-out",
+                written,
+                message,
+                "give the whole name, or the flag several times",
+            ));
         }
     }
     let remedy = match nearest(written, known.iter().copied()) {
