@@ -40,6 +40,7 @@ impl Key {
             Self::Provision => "provisioner",
             Self::Disruption => "disruption",
             Self::Collect => "nodeclaim.garbagecollection",
+            Self::Machine(_) => "node.termination",
             Self::Adoption => "nodeclaim.adoption",
             Self::Event(_) => "events",
             Self::Record => "record",
