@@ -24,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::observed_times::ObservedTimes;
 use crate::planning::Planning;
 use crate::pods::{self, CachedPod};
+use crate::portions::{BusiestTurn, PORTION, Portions};
 use crate::provision::Nominations;
 use crate::queue::{Key, Queue};
 use crate::record::Recorder;
@@ -39,8 +40,8 @@ use crate::watch_health::WatchHealth;
 
 /// Reports that may wait.
 const ROOM: usize = 4096;
-/// Events taken in before keys are reconciled.
-const AT_ONCE: usize = 1024;
+/// So many launches are not kept waiting for others.
+const LAUNCHES: usize = 256;
 /// The loop wakes at least so often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 /// Decisions a summary carries.
@@ -79,6 +80,11 @@ impl Controllers {
     /// What is counted.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.engine.metrics.clone()
+    }
+
+    /// How much has been done at most before the loop listened again.
+    pub fn busiest_turn(&self) -> BusiestTurn {
+        self.engine.portions.busiest.clone()
     }
 
     /// Runs until told to end. Writes that are under way are finished first, if that does not take too long.
@@ -140,6 +146,7 @@ pub(crate) struct Engine {
     /// When keys that read many objects were last reconciled.
     reconciled: BTreeMap<Key, Monotonic>,
     pub(crate) to_launch: Vec<Arc<NodeClaim>>,
+    pub(crate) portions: Portions,
     /// Machines that their providers could not be told of, by the provider's name.
     pub(crate) to_adopt: BTreeMap<String, Vec<Unregistered>>,
     pub(crate) reports: mpsc::Sender<Report>,
@@ -215,6 +222,7 @@ impl Engine {
             times: ObservedTimes::default(),
             reconciled: BTreeMap::new(),
             to_launch: Vec::new(),
+            portions: Portions::default(),
             to_adopt: BTreeMap::new(),
             reports,
             inbox: Some(inbox),
@@ -234,7 +242,11 @@ impl Engine {
             let now = self.clock.monotonic();
             let decides = self.started && !self.watches.blocks();
             let due = self.queue.next_due().filter(|_| decides);
-            let pause = due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP));
+            let pause = match self.portions.is_empty() {
+                true => due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP)),
+                false => Duration::ZERO,
+            };
+            self.portions.rest();
             self.metrics.set_queue_depth(self.queue.len());
             self.metrics.stalled(woke.elapsed());
             tokio::select! {
@@ -248,14 +260,15 @@ impl Engine {
                     woke = Instant::now();
                     let Some(event) = event else { break };
                     self.take_event(event);
-                    for _ in 1..AT_ONCE {
+                    for _ in 1..PORTION {
                         let Ok(event) = events.try_recv() else { break };
                         self.take_event(event);
                     }
                 }
-                () = self.clock.sleep(pause) => woke = Instant::now(),
+                () = self.rest(pause) => woke = Instant::now(),
             }
             while self.tasks.try_join_next().is_some() {}
+            self.go_on(self.now());
             if !self.started && self.cache.is_filled() {
                 self.start();
             }
@@ -269,9 +282,18 @@ impl Engine {
         self.finish(inbox).await;
     }
 
+    /// Lets others get on, and time pass.
+    async fn rest(&self, time: Duration) {
+        match time.is_zero() {
+            true => tokio::task::yield_now().await,
+            false => self.clock.sleep(time).await,
+        }
+    }
+
     /// What is known changes.
     pub(crate) fn take_in(&mut self) {
         self.generation += 1;
+        self.portions.count();
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -291,12 +313,14 @@ impl Engine {
         self.enqueue(Key::Provision);
     }
 
-    /// Reconciles everything that is due.
+    /// Reconciles what is due, a portion of it at a time.
     fn turn(&mut self) {
         let Present { wall: now, monotonic } = self.present();
         self.roster.refresh(&self.cache, &self.registry);
         self.decided_usd_per_hour = 0.0;
-        while let Some(key) = self.queue.pop(monotonic) {
+        for _ in 0..PORTION {
+            let Some(key) = self.queue.pop(monotonic) else { break };
+            self.portions.count();
             if let Some(again) = self.busy.get_mut(&key) {
                 *again = true;
                 continue;
@@ -307,7 +331,11 @@ impl Engine {
             }
             self.reconcile_safely(&key, now);
         }
-        self.launch();
+        // Machines are asked for together, even if their claims are due in several portions.
+        let more = self.queue.next_due().is_some_and(|due| due <= monotonic);
+        if !more || self.to_launch.len() >= LAUNCHES {
+            self.launch();
+        }
     }
 
     /// When a key may be reconciled, if not now. Reading all machines costs as much as there are machines, and in busy times each change
@@ -329,11 +357,7 @@ impl Engine {
 
     /// Carries a step out.
     pub(crate) fn carry_out(&mut self, key: Key, step: Step, now: Timestamp) {
-        for note in &step.notes {
-            if let Some((name, command)) = self.recorder.record(note, now) {
-                self.spawn(Key::Event(name), Vec::new(), vec![command]);
-            }
-        }
+        self.portions.add_notes(step.notes, now);
         let commands: Vec<&Command> = step.each.iter().chain(&step.commands).collect();
         for decided in step.decisions {
             let before = self.roster.totals().dollars_per_hour + self.decided_usd_per_hour;

@@ -13,7 +13,7 @@ use http::{Method, Request, Response};
 use jiff::{SignedDuration, Timestamp};
 use joiner_api::{KwokNodeClass, NodeClaim, NodePool};
 use joiner_apiserver::service::{ApiServer, ResponseBody, Settings as ServerSettings};
-use joiner_controllers::{Controllers, Fence, Metrics, Settings, Summary};
+use joiner_controllers::{BusiestTurn, Controllers, Fence, Metrics, Settings, Summary};
 use joiner_provider::{Monotonic, Provider, Registry};
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
@@ -127,6 +127,7 @@ pub struct Running {
     pub summary: watch::Receiver<Summary>,
     pub metrics: Arc<Metrics>,
     pub fence: Fence,
+    pub busiest: BusiestTurn,
     task: JoinHandle<()>,
     shutdown: Option<oneshot::Sender<()>>,
     world: Arc<tokio::sync::Mutex<World>>,
@@ -267,12 +268,21 @@ impl Stage {
         let registry = Registry::new([provider]).unwrap();
         let controllers = Controllers::new(client, registry, Arc::new(self.clock.clone()), settings);
         let summary = controllers.summary();
-        let (metrics, fence) = (controllers.metrics(), controllers.fence());
+        let (metrics, fence, busiest) =
+            (controllers.metrics(), controllers.fence(), controllers.busiest_turn());
         let (shutdown, told) = oneshot::channel::<()>();
         let task = tokio::spawn(controllers.run(async {
             let _ = told.await;
         }));
-        Running { summary, metrics, fence, task, shutdown: Some(shutdown), world: self.world.clone() }
+        Running {
+            summary,
+            metrics,
+            fence,
+            busiest,
+            task,
+            shutdown: Some(shutdown),
+            world: self.world.clone(),
+        }
     }
 
     /// Lets so many seconds pass.
