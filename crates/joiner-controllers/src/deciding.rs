@@ -71,6 +71,7 @@ impl Engine {
             self.requeue_after(&Key::Provision, self.settings.retry_interval);
         }
         let Some(snapshot) = snapshot else { return };
+        self.asked = self.heard;
         for pod in &waiting {
             self.batch.decided.insert(pod.uid.to_string(), present.monotonic);
         }
@@ -109,8 +110,19 @@ impl Engine {
             now,
         };
         let is_taken = |name: &str| self.cache.claims.get(name).is_some() || question.going.contains(name);
-        let mut proposal =
-            provision::raise(&self.cache, &question.snapshot, &plan, &question.waiting, &context, is_taken);
+        let overlaid = match plan.machines.is_empty() {
+            true => BTreeMap::new(),
+            false => self.planning.overlaid(&self.cache, &context),
+        };
+        let mut proposal = provision::raise(
+            &self.cache,
+            &question.snapshot,
+            &plan,
+            &question.waiting,
+            &context,
+            &overlaid,
+            is_taken,
+        );
         let left_over = self.take_out_what_changed(question, &mut proposal, &in_need);
         for uid in left_over {
             // Its machine was planned for others too, who need none any more.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
+use joiner_api::duration::NillableDuration;
 use joiner_api::names::NODEPOOL_LABEL;
 use joiner_provider::{Clock, Health, Monotonic, RankedOffering, Registry, Unregistered};
 use joiner_record::{Entry, Reason};
@@ -20,6 +21,7 @@ use crate::clock::Present;
 use crate::command::{Command, Step};
 use crate::decision::{Journal, Moment};
 use crate::executor::{Executor, Fence};
+use crate::lives::Lives;
 use crate::metrics::Metrics;
 use crate::observed_times::ObservedTimes;
 use crate::planning::Planning;
@@ -31,10 +33,11 @@ use crate::record::Recorder;
 use crate::reports::Report;
 use crate::roster::{Roster, Totals};
 use crate::settings::Settings;
+use crate::steps::draining::Evictions;
 use crate::steps::emptiness;
+use crate::steps::lifecycle;
 use crate::steps::nodepools;
-use crate::steps::termination::Evictions;
-use crate::summary::{LastPlan, Summary};
+use crate::summary::{Awaited, LastPlan, Summary};
 use crate::watch;
 use crate::watch_health::WatchHealth;
 
@@ -123,6 +126,10 @@ pub(crate) struct Engine {
     pub(crate) watches: WatchHealth,
     /// Counts what was taken in: the generation of what decisions are made from.
     generation: u64,
+    /// Counts what was observed.
+    pub(crate) heard: u64,
+    /// What was observed when a decision was last asked for.
+    pub(crate) asked: u64,
     /// What decisions of this turn change in what all machines cost.
     decided_usd_per_hour: f64,
     /// When decisions were last written to the API, and all up to which change.
@@ -133,8 +140,10 @@ pub(crate) struct Engine {
     pub(crate) empty_since: BTreeMap<String, Monotonic>,
     /// Claims whose nodes are just being taken out.
     pub(crate) leaving: BTreeSet<String>,
-    /// Provider ids of machines that are no more.
+    /// Machines that are no more, by what their claims know them by.
     pub(crate) gone: BTreeSet<String>,
+    /// What is remembered of the lives of claims and their machines.
+    pub(crate) lives: Lives,
     /// What could not be had of late.
     pub(crate) health: Health,
     /// What claims on their way may be launched as, as it was planned; a claim that is not in it is ranked anew.
@@ -211,12 +220,15 @@ impl Engine {
             refused: BTreeMap::new(),
             watches: WatchHealth::default(),
             generation: 0,
+            heard: 0,
+            asked: 0,
             decided_usd_per_hour: 0.0,
             record_written: (None, 0),
             pod_events: BTreeMap::new(),
             empty_since: BTreeMap::new(),
             leaving: BTreeSet::new(),
             gone: BTreeSet::new(),
+            lives: Lives::default(),
             last_plan: None,
             roster: Roster::default(),
             times: ObservedTimes::default(),
@@ -384,6 +396,7 @@ impl Engine {
 
     fn take_event(&mut self, event: WatchEvent) {
         self.take_in();
+        self.heard += 1;
         match event {
             WatchEvent::Pod(event) => {
                 let (changes, whole) = self.cache.observe_pod(event);
@@ -397,6 +410,7 @@ impl Engine {
             }
             WatchEvent::Pool(event) => {
                 for change in self.cache.pools.observe(event) {
+                    self.tell_transitions_of_pool(&change);
                     self.pool_changed(&change.key);
                     if change.new.is_none() {
                         self.reconciled.remove(&Key::Pool(change.key));
@@ -505,10 +519,9 @@ impl Engine {
         let of_daemon = new.or(old).is_some_and(pods::is_daemon);
         let moved = became(|pod| pods::node_name(pod).is_some())
             || became(pods::is_terminal)
-            || became(pods::is_terminating)
-            || new.is_none();
-        // A list tells what is, not what happened: it starts no timer anew.
-        if moved && !of_daemon && !listed {
+            || became(pods::is_terminating);
+        // The first list tells what is, not what happened: it starts no timer anew.
+        if moved && !of_daemon && !(listed && old.is_none()) {
             self.pod_events.insert(claim.clone(), now);
             self.enqueue(Key::Claim(claim));
         }
@@ -518,6 +531,7 @@ impl Engine {
     pub(crate) fn node_changed(&mut self, change: &Change<Node>) {
         self.cache.index_node(change);
         self.planning.node(change);
+        self.tell_transitions_of_node(change);
         self.enqueue(Key::Node(change.key.clone()));
         self.enqueue(Key::Disruption);
         let nodes = [change.old.as_deref(), change.new.as_deref()];
@@ -550,6 +564,7 @@ impl Engine {
     pub(crate) fn claim_changed(&mut self, change: &Change<NodeClaim>) {
         self.cache.index_claim(change);
         self.planning.claim(change);
+        self.follow_life(change);
         self.roster.touch(change.key.clone());
         self.enqueue(Key::Claim(change.key.clone()));
         self.enqueue(Key::Disruption);
@@ -596,11 +611,6 @@ impl Engine {
                 self.times.forget(uid);
             }
             self.pauses.remove(&Key::Claim(change.key.clone()));
-            if let Some(id) =
-                change.old.as_ref().and_then(|claim| claim.status.as_ref()?.provider_id.as_ref())
-            {
-                self.gone.remove(id);
-            }
         }
     }
 
@@ -612,9 +622,54 @@ impl Engine {
         claims.into_iter().for_each(|claim| self.enqueue(Key::Claim(claim)));
     }
 
+    /// Where pods wait to go, of the first that were given a place.
+    fn awaited(&self) -> BTreeMap<String, Awaited> {
+        let given = self.provisionable.iter().filter(|pod| !self.refused.contains_key(*pod));
+        let pods =
+            given.take(REFUSALS).filter_map(|key| Some((self.cache.pods.get(key)?.uid.to_string(), key)));
+        let pods: BTreeMap<String, &String> = pods.collect();
+        if pods.is_empty() {
+            return BTreeMap::new();
+        }
+        let uids = pods.keys().cloned().collect();
+        let (present, settings) = (self.present(), &self.settings);
+        let places = self.nominations.expected(&self.cache, &uids, &self.times, present, settings);
+        let awaited = places.into_iter().filter_map(|(uid, place)| {
+            let node = self.cache.nodes.get(&place);
+            let claim = self.cache.claims.get(&place).or_else(|| self.cache.claim_of(node?));
+            let lacks = claim.and_then(|claim| lifecycle::lacks(claim));
+            Some(((*pods.get(&uid)?).clone(), Awaited { place, lacks }))
+        });
+        awaited.collect()
+    }
+
+    /// How long empty machines may still be there.
+    fn empty_go_within(&self) -> Duration {
+        let waits = self.roster.pools_with_empty().filter_map(|pool| {
+            let after = self.cache.pools.get(pool)?.spec.disruption.consolidate_after.as_deref();
+            let after = NillableDuration::parse(after.unwrap_or("0s")).ok()?.duration()?;
+            let after = Duration::from_nanos(after.nanos().max(0).unsigned_abs());
+            // A few looks at them, and the wait between finding them empty and believing it.
+            Some(after + self.settings.validation_wait + 2 * self.settings.retry_interval)
+        });
+        waits.max().unwrap_or_default()
+    }
+
+    /// Whether anything is about to be done, as far as is known now.
+    fn is_under_way(&self, Totals { starting, leaving, .. }: Totals) -> bool {
+        let undecided = self.provisionable.len() > self.refused.len();
+        // What was refused is tried again once after everything that has happened since.
+        let untried = !self.refused.is_empty() && self.asked != self.heard;
+        let begins = !self.started || self.batch.opened.is_some() || !self.to_launch.is_empty();
+        begins || undecided || untried || starting > 0 || leaving > 0 || !self.busy.is_empty()
+    }
+
     fn publish(&mut self, now: Timestamp) {
         self.roster.refresh(&self.cache, &self.registry);
-        let Totals { nodes, starting, leaving, dollars_per_hour } = self.roster.totals();
+        let totals = self.roster.totals();
+        let Totals { nodes, starting, leaving, dollars_per_hour } = totals;
+        let (awaited, under_way, empty_go_within) =
+            (self.awaited(), self.is_under_way(totals), self.empty_go_within());
         let journal = self.journal.ring();
         let refusals = self.refused.iter().take(REFUSALS);
         let refusals = refusals.map(|(pod, why)| (pod.clone(), why.clone())).collect();
@@ -633,6 +688,9 @@ impl Engine {
                 pending_pods: self.provisionable.len(),
                 refused_pods: self.refused.len(),
                 refusals,
+                awaited,
+                under_way,
+                empty_go_within,
                 dollars_per_hour,
                 last_plan: self.last_plan,
                 watch_troubles: self.watches.troubles().cloned().collect(),

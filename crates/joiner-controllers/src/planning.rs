@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use joiner_api::instance_type::InstanceType;
 use joiner_api::nodepool::NodeClassReference;
 use joiner_api::{NodeClaim, NodeOverlay};
 use joiner_core::model::Snapshot;
-use joiner_provider::Unavailable;
+use joiner_provider::{TypeSet, Unavailable};
 use joiner_state::{Cluster, Options, PodIntent, Problem};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -30,6 +31,8 @@ pub struct Planning {
     /// By class: the generation of its types, and the offerings that were left out.
     types: BTreeMap<NodeClassReference, (u64, Unavailable)>,
     pools: BTreeSet<String>,
+    /// What overlays make of the types of pools, as the cluster and as providers have it.
+    overlaid: BTreeMap<String, (Arc<[InstanceType]>, Arc<TypeSet>)>,
     /// Objects that cannot be read, and why.
     problems: BTreeMap<String, String>,
 }
@@ -43,6 +46,7 @@ impl Planning {
             intended: BTreeSet::new(),
             types: BTreeMap::new(),
             pools: BTreeSet::new(),
+            overlaid: BTreeMap::new(),
             problems: BTreeMap::new(),
         }
     }
@@ -174,6 +178,27 @@ impl Planning {
         self.cluster.snapshot()
     }
 
+    /// The types of pools as overlays make them, by pool; those that see what their provider offers are not in it.
+    pub fn overlaid(&mut self, cache: &ClusterCache, context: &Context) -> BTreeMap<String, Arc<TypeSet>> {
+        let mut before = std::mem::take(&mut self.overlaid);
+        if cache.overlays.values().next().is_none() {
+            return BTreeMap::new();
+        }
+        self.renew_types(cache, context);
+        self.renew_pools(cache, context);
+        for pool in &self.pools {
+            let Some(types) = self.cluster.changed_types_of(pool) else { continue };
+            // Hundreds of types are copied only when they have changed.
+            let kept = before.remove(pool).filter(|(of, _)| Arc::ptr_eq(of, &types));
+            let made = kept.unwrap_or_else(|| {
+                let set = TypeSet { types: types.to_vec(), ..TypeSet::default() };
+                (types, Arc::new(set))
+            });
+            self.overlaid.insert(pool.clone(), made);
+        }
+        self.overlaid.iter().map(|(pool, (_, set))| (pool.clone(), set.clone())).collect()
+    }
+
     fn renew_types(&mut self, cache: &ClusterCache, context: &Context) {
         let pools = provision::pools(cache, context.registry);
         let classes: BTreeSet<&NodeClassReference> =
@@ -206,12 +231,11 @@ impl Planning {
         let mut there = BTreeSet::new();
         for pool in pools {
             let class = provision::class_of(cache, pool);
-            let facts = nodepools::Facts {
+            let facts = nodepools::Readiness {
                 pool,
                 class: class.as_deref(),
                 class_trouble: context.watches.of_class(&pool.spec.template.spec.node_class_ref),
                 well_known: &well_known,
-                totals: nodepools::Totals::NOTHING,
                 now: context.now,
             };
             let problem = self.cluster.add_nodepool(&nodepools::with_conditions(&facts)).err();

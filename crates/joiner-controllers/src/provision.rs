@@ -14,7 +14,7 @@ use joiner_core::explain::{Cause, Listed, Reject};
 use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
 use joiner_core::plan::{Plan, PlannedMachine};
-use joiner_provider::{GroupKind, Health, Monotonic, OfferingKey, RankedOffering, Registry};
+use joiner_provider::{GroupKind, Health, Monotonic, OfferingKey, RankedOffering, Registry, TypeSet};
 use joiner_record::{Alternative, Machine, Reason};
 use kube::ResourceExt;
 
@@ -224,6 +224,7 @@ pub fn raise(
     plan: &Plan,
     waiting: &[Arc<CachedPod>],
     context: &Context,
+    overlaid: &BTreeMap<String, Arc<TypeSet>>,
     is_taken: impl Fn(&str) -> bool,
 ) -> Proposal {
     let name = |pod: &PodIdx| snapshot.pods[pod.at()].name.to_string();
@@ -241,7 +242,8 @@ pub fn raise(
         let claim = claims::claim_of(snapshot, machine, object, &pod_uids, context.settings.seed, is_used);
         let at = pool.catalogue.at();
         let prices = prices.entry(at).or_insert_with(|| planned_prices(snapshot, &snapshot.catalogues[at]));
-        let offerings = of_plan(prices, &claim, context);
+        let types = overlaid.get(&*pool.name).map(|types| &**types);
+        let offerings = of_plan(prices, &claim, types, context);
         let machine = described(snapshot, machine, &claim, &pods);
         claims.push(Planned { claim, pods, offerings, price: machine.usd_per_hour, machine });
     }

@@ -25,6 +25,8 @@ pub(crate) struct Roster {
     idle: BTreeSet<String>,
     /// Claims whose nodes keep pods away because they were to go.
     marked: BTreeSet<String>,
+    /// Machines that are up and hold nothing but daemons, by pool: they go when their pools have waited long enough.
+    empty: BTreeMap<String, usize>,
     pools: BTreeMap<String, Count>,
     /// What the machines of each pool have.
     capacity: BTreeMap<String, PoolTotals>,
@@ -66,6 +68,7 @@ struct Row {
     used: bool,
     /// What it has, by pool, unless it is going.
     capacity: Option<(String, Capacity)>,
+    empty: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,6 +120,10 @@ impl Roster {
                 self.capacity.remove(pool);
             }
         }
+        if let Some(count) = row.pool.as_ref().filter(|_| row.empty).and_then(|pool| self.empty.get_mut(pool))
+        {
+            *count -= 1;
+        }
         if let Some(count) = row.pool.and_then(|pool| self.pools.get_mut(&pool)) {
             count.standing -= u64::from(row.standing);
             count.used -= u64::from(row.used);
@@ -142,6 +149,7 @@ impl Roster {
             standing: false,
             used: false,
             capacity: None,
+            empty: false,
         };
         let (nodes, pool) = (cache.nodes_of(claim), claim.labels().get(NODEPOOL_LABEL));
         if let Some(pool) = pool.filter(|_| !going)
@@ -159,6 +167,10 @@ impl Roster {
             let count = self.pools.entry(pool.clone()).or_default();
             count.standing += u64::from(row.standing);
             count.used += u64::from(row.used);
+            row.empty = row.standing && !deleting && holds_nothing(node, cache);
+            if row.empty {
+                *self.empty.entry(pool.clone()).or_default() += 1;
+            }
             if may_be_empty(claim, node, cache) {
                 self.idle.insert(name.clone());
             }
@@ -198,6 +210,11 @@ impl Roster {
         self.capacity.get(pool).unwrap_or(PoolTotals::NOTHING)
     }
 
+    /// Pools with machines that hold nothing but daemons.
+    pub(crate) fn pools_with_empty(&self) -> impl Iterator<Item = &String> {
+        self.empty.iter().filter(|(_, count)| **count > 0).map(|(pool, _)| pool)
+    }
+
     /// Claims about whose nodes something may be to be done: empty ones, and those marked for going.
     pub(crate) fn to_examine(&self) -> impl Iterator<Item = &String> {
         self.idle.iter().chain(&self.marked)
@@ -209,9 +226,12 @@ fn billionths(dollars: f64) -> i64 {
     (dollars * 1e9).round() as i64
 }
 
+fn holds_nothing(node: &Node, cache: &ClusterCache) -> bool {
+    !cache.pods_on(&node.name_any()).any(|pod| pods::is_reschedulable(pod))
+}
+
 fn may_be_empty(claim: &NodeClaim, node: &Node, cache: &ClusterCache) -> bool {
-    is_true(claim, conditions::CONSOLIDATABLE)
-        && !cache.pods_on(&node.name_any()).any(|pod| pods::is_reschedulable(pod))
+    is_true(claim, conditions::CONSOLIDATABLE) && holds_nothing(node, cache)
 }
 
 fn is_marked(node: &Node) -> bool {

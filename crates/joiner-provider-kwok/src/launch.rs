@@ -4,12 +4,14 @@
 //! its claim and says the claim's uid, so a repeated launch finds the first one, and the Node of an earlier claim of that name is not taken for it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use joiner_api::NodeClaim;
 use joiner_api::instance_type::{InstanceType, Offering, ResourceList, TypeRequirement};
 use joiner_api::names::{
     CLAIM_UID_ANNOTATION, HOSTNAME_LABEL, INSTANCE_PRICE_LABEL, INSTANCE_TYPE_LABEL, KWOK_NODE_MARK,
-    KWOK_PARTITION_LABEL, LAUNCH_HANDLE_ANNOTATION, PLANNED_PODS_ANNOTATION, UNREGISTERED_TAINT,
+    KWOK_PARTITION_LABEL, LAUNCH_HANDLE_ANNOTATION, PLANNED_PODS_ANNOTATION, STARTUP_TAINTS_ANNOTATION,
+    STARTUP_TAINTS_TIME_ANNOTATION, UNREGISTERED_TAINT,
 };
 use joiner_api::requirement::Operator;
 use joiner_provider::{Error, Launched, OfferingKey, RankedOffering, Scope, TypeSet};
@@ -53,6 +55,12 @@ pub fn first_offered<'t>(
         message: format!("none of the {} offerings asked for is to be had", ranked.len()),
     })?;
     Ok(Choice { instance_type, offering })
+}
+
+/// The same type and terms as overlays make them.
+pub fn overlaid<'t>(choice: Choice<'t>, types: &'t TypeSet) -> Choice<'t> {
+    let found = types.find(&OfferingKey::of(choice.instance_type, choice.offering));
+    found.map_or(choice, |(instance_type, offering)| Choice { instance_type, offering })
 }
 
 /// What is known of a claim's machine as soon as it is chosen.
@@ -133,6 +141,20 @@ pub fn node(claim: &NodeClaim, launched: &Launched) -> Node {
             ..NodeStatus::default()
         }),
     }
+}
+
+/// Tells the simulated kubelet of a Node which taints go some time after it is ready.
+pub fn lift_startup_taints(node: &mut Node, claim: &NodeClaim, after: Duration) {
+    let taints = claim.spec.startup_taints.iter().flatten();
+    // With its effect: a taint of the same key may be there to stay.
+    let names: Vec<String> = taints.map(|taint| format!("{}:{}", taint.key, taint.effect)).collect();
+    if names.is_empty() {
+        return;
+    }
+    let annotations = node.metadata.annotations.get_or_insert_default();
+    annotations.entry(STARTUP_TAINTS_ANNOTATION.to_owned()).or_insert(names.join(","));
+    let after = format!("{}ms", after.as_millis());
+    annotations.entry(STARTUP_TAINTS_TIME_ANNOTATION.to_owned()).or_insert(after);
 }
 
 /// What a Node says about the machine it stands for.

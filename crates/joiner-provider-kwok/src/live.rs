@@ -62,6 +62,8 @@ pub struct KwokProvider {
     /// Types of classes of AWS, if they differ from those of the others. Many clusters never ask for them.
     types_of_aws: Option<OnceLock<TypePublisher>>,
     clock: Arc<dyn Clock>,
+    /// How long after a node is ready its startup taints go; nothing if that is left to others.
+    startup_taints: Option<Duration>,
     pending: Table,
     instances: Instances,
     stock: Stock,
@@ -83,6 +85,7 @@ impl KwokProvider {
             types: published(catalogue),
             types_of_aws: None,
             clock,
+            startup_taints: None,
             pending: Table::default(),
             instances: Instances::default(),
             stock: Stock::default(),
@@ -102,6 +105,22 @@ impl KwokProvider {
         });
         self.types_of_aws = (!same_types).then(OnceLock::new);
         self
+    }
+
+    /// Tells the kubelets of a simulated cluster to take the startup taints off so long after a node is ready: nobody else is there to do it.
+    #[must_use]
+    pub fn lifting_startup_taints(mut self, after: Duration) -> Self {
+        self.startup_taints = Some(after);
+        self
+    }
+
+    /// The Node of a machine.
+    fn node(&self, claim: &NodeClaim, launched: &Launched) -> Node {
+        let mut node = launch::node(claim, launched);
+        if let Some(after) = self.startup_taints {
+            launch::lift_startup_taints(&mut node, claim, after);
+        }
+        node
     }
 
     /// Offers another list from now on. Machines that were launched stay what they are.
@@ -153,8 +172,11 @@ impl KwokProvider {
                 !behaviour.lacks(request.token(), offering) && left(offering)
             })
         })?;
+        // No agent comes to put on the Node what overlays promise.
+        let choice =
+            request.overlaid.as_deref().map_or(choice, |overlaid| launch::overlaid(choice, overlaid));
         let launched = launch::launched(&request.claim, choice, behaviour.partition(request.token()));
-        let node = launch::node(&request.claim, &launched);
+        let node = self.node(&request.claim, &launched);
         let delay = behaviour.registers(request.token()).then(|| behaviour.delay(request.token()));
         if delay.is_some_and(|delay| delay.is_zero()) {
             write(&self.nodes, &node).await.map_err(|error| transient(&error))?;
@@ -341,7 +363,7 @@ impl Provider for KwokProvider {
             let uid = claim.uid().unwrap_or_default();
             let passed = Duration::try_from(now.duration_since(launched_at)).unwrap_or_default();
             let delay = behaviour.registers(&uid).then(|| behaviour.delay(&uid).saturating_sub(passed));
-            let node = launch::node(&claim, &launched);
+            let node = self.node(&claim, &launched);
             self.write_later(&claim, node, launched, delay);
         }
         ready(()).boxed()

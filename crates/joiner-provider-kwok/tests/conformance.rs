@@ -162,6 +162,7 @@ impl Cloud for KwokCloud {
             claim: claim.into(),
             class: Some(Arc::new(json!({"metadata": {"name": "default"}, "spec": {}}))),
             offerings: offerings.into(),
+            overlaid: None,
             unavailable_subnets: Default::default(),
             deadline: Timestamp::MAX,
         }

@@ -57,6 +57,17 @@ fn counts() -> Counts {
     Counts { fewest: of(&[("a", 1), ("b", 2)]), more: 5, most: of(&[("z", 9)]) }
 }
 
+fn reached(resource: &str, limit: i64, used: i64, planned: i64, smallest: i64) -> LimitReached {
+    LimitReached {
+        resource: resource.to_owned(),
+        limit,
+        used,
+        planned,
+        left: limit - used - planned,
+        smallest,
+    }
+}
+
 fn causes() -> Vec<Cause> {
     let text = str::to_owned;
     vec![
@@ -119,10 +130,19 @@ fn causes() -> Vec<Cause> {
             ],
         },
         Cause::HostPort { ports: vec![text("9100/TCP"), text("53/UDP")] },
-        Cause::NodeLimit,
-        Cause::Limit { limits: Vec::new() },
+        Cause::NodeLimit { limit: 3, used: 1, planned: 2 },
+        Cause::Limit { limits: Vec::new(), min_values: None },
+        Cause::Limit { limits: vec![reached("cpu", 5000, 3000, 1000, 2000)], min_values: None },
         Cause::Limit {
-            limits: vec![LimitReached { resource: text("cpu"), limit: 5000, left: 1000, smallest: 2000 }],
+            limits: vec![
+                reached("cpu", 5000, 0, 4000, 2000),
+                reached("memory", 16 << 30, 8 << 30, 0, 12 << 30),
+            ],
+            min_values: None,
+        },
+        Cause::Limit {
+            limits: vec![reached("cpu", 5000, 0, 0, 8000)],
+            min_values: Some(text("karpenter.kwok.sh/instance-family")),
         },
         Cause::MinValues { key: text("karpenter.kwok.sh/instance-family"), left: 3, needed: 4 },
         Cause::Reserved,

@@ -194,16 +194,27 @@ fn recommend(
 fn by_resource(metric: &Value, pods: &[&Object], present: i64) -> Result<(i64, Value), String> {
     let name = metric.text(&["name"]);
     let annotation = format!("kwok.x-k8s.io/usage-{name}");
-    let usual = if name == "cpu" { 1 } else { 1_048_576_000 };
+    let target = metric.at(&["target"]);
+    // A pod that does not say what it uses is as busy as its autoscaler wants it: nothing changes because of it.
+    let wished = |pod: &Value| match target.number(&["averageUtilization"]) {
+        Some(percent) => {
+            let request = request(pod, name).map_or(0, thousandths);
+            // Rounded up, so that the share comes out as it went in.
+            request.saturating_mul(percent).saturating_add(99) / 100
+        }
+        None => quantity(target.text(&["averageValue"])).map_or(0, thousandths),
+    };
     let ready: Vec<&&Object> = pods.iter().filter(|pod| is_ready(pod)).collect();
     if ready.is_empty() {
         return Err("did not receive metrics for targeted pods (pods might be unready)".to_owned());
     }
     let usage: i64 = ready
         .iter()
-        .map(|pod| pod.annotation(&annotation).and_then(quantity).map_or(usual, thousandths))
+        .map(|pod| match pod.annotation(&annotation).and_then(quantity) {
+            Some(usage) => thousandths(usage),
+            None => wished(pod),
+        })
         .fold(0, i64::saturating_add);
-    let target = metric.at(&["target"]);
     let count = i64::try_from(ready.len()).unwrap_or(i64::MAX);
     let average = usage / count;
     let (ratio, mut current) = match target.number(&["averageUtilization"]) {

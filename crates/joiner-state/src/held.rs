@@ -139,6 +139,11 @@ impl Held {
         held
     }
 
+    /// What depends on many objects at once.
+    pub(crate) fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
     /// Whether nothing has changed that everything depends on.
     fn can_go_on(&self, cluster: &Cluster, changes: &Changes) -> bool {
         !changes.frame

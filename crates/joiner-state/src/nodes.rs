@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use joiner_api::names::{
-    CAPACITY_TYPE_LABEL, DISRUPTED_TAINT, DISRUPTION_TAINT, HOSTNAME_LABEL, INITIALIZED_LABEL,
-    INSTANCE_TYPE_LABEL, NODEPOOL_LABEL, REGISTERED_LABEL, ZONE_LABEL,
+    CAPACITY_TYPE_LABEL, DISRUPTED_TAINT, DISRUPTION_TAINT, EKS_CAPACITY_TYPE_LABEL, HOSTNAME_LABEL,
+    INITIALIZED_LABEL, INSTANCE_TYPE_LABEL, NODEPOOL_LABEL, ON_DEMAND, REGISTERED_LABEL, SPOT, ZONE_LABEL,
 };
 use joiner_core::model::node::{Bought, ShownNode};
 use joiner_core::model::resources::{add_into, max_into, sub_into};
@@ -48,8 +48,9 @@ pub(crate) struct ResolvedNode {
 }
 
 impl<'c> Lowering<'c> {
-    /// Brings Nodes and claims together, in the order in which nodes are tried, and counts them against their pools' limits.
-    pub(crate) fn resolve_nodes(&mut self) -> Vec<ResolvedNode> {
+    /// Brings Nodes and claims together, in the order in which nodes are tried, and counts them against their pools' limits; only those that
+    /// `is_part` keeps.
+    pub(crate) fn resolve_nodes(&mut self, is_part: impl Fn(&ResolvedNode) -> bool) -> Vec<ResolvedNode> {
         let cluster = self.cluster;
         for claim in cluster.machines.duplicates() {
             self.frame.notes.push(format!(
@@ -59,6 +60,7 @@ impl<'c> Lowering<'c> {
         let claims = cluster.machines.claims.keys().filter_map(|name| self.resolve_claim(name));
         let mut resolved: Vec<ResolvedNode> = claims.collect();
         resolved.extend(cluster.machines.nodes.keys().filter_map(|name| self.resolve_node(name)));
+        resolved.retain(is_part);
         for node in &resolved {
             if let Some((pool, amounts)) = &node.counts {
                 self.use_up(*pool, amounts, 1);
@@ -352,7 +354,7 @@ impl<'c> Lowering<'c> {
             pool: resolved.pool.as_deref().map(Into::into).or_else(|| label(NODEPOOL_LABEL)),
             instance_type: label(INSTANCE_TYPE_LABEL),
             zone: label(ZONE_LABEL),
-            capacity_type: label(CAPACITY_TYPE_LABEL),
+            capacity_type: label(CAPACITY_TYPE_LABEL).or_else(|| managed_capacity_type(&resolved.labels)),
             price: None,
             allocatable: resolved.allocatable.clone(),
         };
@@ -394,6 +396,15 @@ impl<'c> Lowering<'c> {
 impl ResolvedNode {
     pub(crate) fn has_preferred_taints(&self) -> bool {
         has_preferred(&self.taints)
+    }
+}
+
+/// What the label of managed node groups says in words of its own.
+fn managed_capacity_type(labels: &Labels) -> Option<Box<str>> {
+    match labels.get(EKS_CAPACITY_TYPE_LABEL).map(|value| &**value)? {
+        "ON_DEMAND" => Some(ON_DEMAND.into()),
+        "SPOT" => Some(SPOT.into()),
+        _ => None,
     }
 }
 

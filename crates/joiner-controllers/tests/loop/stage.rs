@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -43,7 +44,7 @@ pub struct Stage {
     pub server: ApiServer,
     pub client: Client,
     clock: WallClock,
-    world: Arc<tokio::sync::Mutex<World>>,
+    world: Rc<tokio::sync::Mutex<World>>,
     /// The scheduler binds pods.
     binding: Arc<AtomicBool>,
 }
@@ -130,7 +131,7 @@ pub struct Running {
     pub busiest: BusiestTurn,
     task: JoinHandle<()>,
     shutdown: Option<oneshot::Sender<()>>,
-    world: Arc<tokio::sync::Mutex<World>>,
+    world: Rc<tokio::sync::Mutex<World>>,
 }
 
 impl Running {
@@ -185,7 +186,7 @@ impl Stage {
         let binding = Arc::new(AtomicBool::new(true));
         let scheduler = Scheduler::new(joiner_sim::scheduler::Settings::default());
         world.join(Box::new(SlowToBind { scheduler, binding: binding.clone(), waiting: Vec::new() }));
-        Self { server, client, clock, world: Arc::new(tokio::sync::Mutex::new(world)), binding }
+        Self { server, client, clock, world: Rc::new(tokio::sync::Mutex::new(world)), binding }
     }
 
     /// Lets the scheduler bind pods, or not yet.

@@ -116,7 +116,14 @@ fn take_off_startup_taints(key: &Key, node: &Value, now: Timestamp, outcome: &mu
     let Some(names) = node.annotation(annotations::STARTUP_TAINTS) else { return };
     let names: Vec<&str> = names.split(',').map(str::trim).collect();
     let taints = node.items(&["spec", "taints"]);
-    let kept: Vec<&Value> = taints.iter().filter(|taint| !names.contains(&taint.text(&["key"]))).collect();
+    let goes = |taint: &&Value| {
+        let (key, effect) = (taint.text(&["key"]), taint.text(&["effect"]));
+        names.iter().any(|name| match name.split_once(':') {
+            Some((of, with)) => of == key && with == effect,
+            None => *name == key,
+        })
+    };
+    let kept: Vec<&Value> = taints.iter().filter(|taint| !goes(taint)).collect();
     if kept.len() == taints.len() {
         return;
     }

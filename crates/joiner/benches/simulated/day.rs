@@ -37,6 +37,7 @@ async fn live(nodes: usize, events: usize) {
         catalogue: Some(Catalogue::hypothetical().into()),
         folder: None,
         restored: Vec::new(),
+        startup_taints: None,
     };
     let Parts { server, clock, mut world, controllers, .. } = design.assemble().unwrap();
     let summary = controllers.as_ref().unwrap().summary();

@@ -48,6 +48,7 @@ pub fn run(nodes: usize, pods: usize) {
                 catalogue: Some(Catalogue::hypothetical().into()),
                 folder: None,
                 restored: import.objects,
+                startup_taints: None,
             };
             let Parts { server, client, mut world, controllers, .. } = design.assemble().unwrap();
             let controllers = controllers.unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use joiner_api::NodePool;
 use joiner_api::names::{self, AWS_WELL_KNOWN_LABELS, KWOK_WELL_KNOWN_LABELS};
-use joiner_state::{Cluster, Lowered};
+use joiner_state::{Cluster, Lowered, Standing};
 use rayon::prelude::*;
 
 use crate::cli::{PlanArgs, PreferencePolicy, Validate};
@@ -205,6 +205,11 @@ impl Intake {
         }
     }
 
+    /// Somebody looks at objects of this kind after all: no note says that they are skipped.
+    pub fn uses(&mut self, kind: &str) {
+        self.skipped.remove(kind);
+    }
+
     /// Whether some pool was written for AWS.
     pub fn wants_aws(&self) -> bool {
         self.pools.values().any(PoolFacts::is_of_aws)
@@ -261,11 +266,20 @@ impl Intake {
     }
 
     /// The snapshot, and the time spent lowering (reading not included).
-    pub fn lower(mut self, catalogue: joiner_provider_kwok::Catalogue) -> (Lowered, Duration) {
+    pub fn lower(self, catalogue: joiner_provider_kwok::Catalogue) -> (Lowered, Duration) {
+        let (lowered, _, time) = self.lower_and_keep(catalogue);
+        (lowered, time)
+    }
+
+    /// The same, with what stands, to be packed afresh.
+    pub fn lower_and_keep(
+        mut self,
+        catalogue: joiner_provider_kwok::Catalogue,
+    ) -> (Lowered, Standing, Duration) {
         let start = Instant::now();
         self.cluster.add_catalogue(None, catalogue.types, &catalogue.well_known);
-        let lowered = self.cluster.finish();
-        (lowered, self.lowering + start.elapsed())
+        let (lowered, standing) = self.cluster.finish_and_keep();
+        (lowered, standing, self.lowering + start.elapsed())
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
 use joiner_controllers::Controllers;
@@ -55,6 +56,8 @@ pub struct Design {
     pub folder: Option<PathBuf>,
     /// Objects of another cluster, which live on in this one.
     pub restored: Vec<Value>,
+    /// How long after a node is ready its startup taints go; nothing if they stay.
+    pub startup_taints: Option<Duration>,
 }
 
 /// The parts. [`World::run`] and [`Controllers::run`] bring them to life, together in one runtime.
@@ -104,7 +107,11 @@ impl Design {
         let client = Client::new(server.clone(), "default");
         let controllers = self.catalogue.map(|Offer { catalogue, for_all }| -> anyhow::Result<Controllers> {
             let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
-            let provider = KwokProvider::new(client.clone(), catalogue, clock.clone()).serving_aws(for_all);
+            let mut provider =
+                KwokProvider::new(client.clone(), catalogue, clock.clone()).serving_aws(for_all);
+            if let Some(after) = self.startup_taints {
+                provider = provider.lifting_startup_taints(after);
+            }
             let settings = joiner_controllers::Settings {
                 seed: self.seed,
                 record_namespace: Some(RECORD_NAMESPACE.to_owned()),

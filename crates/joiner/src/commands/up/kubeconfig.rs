@@ -26,7 +26,7 @@ pub struct Kubeconfig {
 impl Kubeconfig {
     /// Refuses to take the usual name from a cluster that runs. Ask before anything listens.
     pub fn check(arguments: &UpArgs) -> anyhow::Result<()> {
-        let path = &arguments.kubeconfig;
+        let path = path_in(arguments);
         if path != Path::new(USUAL) {
             return Ok(());
         }
@@ -43,7 +43,7 @@ impl Kubeconfig {
 
     /// Writes the file.
     pub fn write(arguments: &UpArgs, text: String) -> anyhow::Result<Self> {
-        let path = std::path::absolute(&arguments.kubeconfig)?;
+        let path = std::path::absolute(path_in(arguments))?;
         write_private(&path, &text).with_context(|| format!("cannot write `{}`", path.display()))?;
         Ok(Self { path, text, kept: arguments.data_dir.is_some() })
     }
@@ -62,6 +62,10 @@ impl Drop for Kubeconfig {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+fn path_in(arguments: &UpArgs) -> &Path {
+    arguments.kubeconfig.as_deref().unwrap_or(Path::new(USUAL))
 }
 
 /// The address of the server in a kubeconfig of ours.

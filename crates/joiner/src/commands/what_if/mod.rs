@@ -6,6 +6,8 @@
 //!                 └-> values -> intake -> decide ─┘
 //! ```
 //!
+//! `--repack` is an edit, too: it takes away the nodes that can be given up.
+//!
 //! Both sides go through the intake of `plan` and the one `decide`; a change is an edit of the input, never of the plan.
 
 mod arguments;
@@ -14,6 +16,8 @@ mod changes;
 mod compare;
 mod edit;
 mod objects;
+mod repack;
+mod stand;
 mod table;
 
 pub use arguments::WhatIfArgs;
@@ -59,7 +63,7 @@ pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> 
         checked.map_err(|error| InputError { file: flag.to_owned(), ..error })
     };
     let mut changed = changes::apply(arguments, base.clone(), replacements, &mut validate)?;
-    let before = intake(&arguments.plan, &base)?;
+    let mut before = intake(&arguments.plan, &base)?;
     let after = intake(&arguments.plan, &changed.items)?;
     let named = plan::named_catalogue(&arguments.plan)?;
     let catalogue = named.unwrap_or_else(|| match before.wants_aws() || after.wants_aws() {
@@ -68,12 +72,40 @@ pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> 
     });
     let (catalogue_after, done_to_types) = catalogue::apply(arguments, &catalogue)?;
     changed.done.extend(done_to_types);
+    let options = plan::options(&arguments.plan);
+    let (after, repacked) = if arguments.repack {
+        let mut lower = |items: &[Item]| {
+            let mut intake = intake(&arguments.plan, items)?;
+            // Also adds the default pool; what it says is said of the sides.
+            intake.finish_notes();
+            let (lowered, standing, _) = intake.lower_and_keep(catalogue_after.clone());
+            Ok((lowered, standing))
+        };
+        let repacked = repack::apply(&mut changed, &options, &mut lower)?;
+        let mut after = intake(&arguments.plan, &changed.items)?;
+        for side in [&mut before, &mut after] {
+            side.uses("PodDisruptionBudget");
+        }
+        (after, Some(repacked))
+    } else {
+        (after, None)
+    };
     let mut notes = BTreeSet::new();
-    let before = side(&arguments.plan, before, &catalogue, "", &mut notes, streams)?;
+    let mut before = side(&arguments.plan, before, &catalogue, "", &mut notes, streams)?;
     let after = side(&arguments.plan, after, &catalogue_after, "after the change: ", &mut notes, streams)?;
-    let what_if = WhatIf::new(changed.done, &changed.freed, before, after);
+    let repacked = repacked.map(|repacked| {
+        let afresh = !arguments.plan.no_afresh;
+        let today = plan::standing(&mut before.standing, &before.snapshot, &options, afresh);
+        (repacked, today.and_then(|today| today.packed_afresh))
+    });
+    let (rows_before, rows_after) = (stand::rows(&before), stand::rows(&after));
+    let what_if = WhatIf::new(changed.done, &changed.freed, before, after).with_repacked(
+        repacked,
+        stand::waste(&rows_before),
+        stand::waste(&rows_after),
+    );
     match arguments.plan.output {
-        Output::Table | Output::Wide => table::write(&what_if, streams)?,
+        Output::Table | Output::Wide => table::write(&what_if, &rows_before, &rows_after, streams)?,
         Output::Json => streams.out.write_all(show::value(&what_if, Format::Json)?.as_bytes())?,
         Output::Yaml => streams.out.write_all(show::value(&what_if, Format::Yaml)?.as_bytes())?,
     }
@@ -118,12 +150,13 @@ fn read(arguments: &WhatIfArgs, cluster: Vec<Value>) -> Result<(Vec<Item>, Vec<I
     Ok((base, replacements))
 }
 
-fn intake(arguments: &PlanArgs, items: &[Item]) -> Result<Intake, InputError> {
+fn intake(arguments: &PlanArgs, items: &[Item]) -> anyhow::Result<Intake> {
     let mut intake = Intake::new(arguments);
     if !arguments.from.is_empty() {
         intake.forgive_unknown_fields();
     }
     intake.read_values("the changed input", items.iter().map(|item| item.value.clone()))?;
+    intake.read_costs(arguments)?;
     Ok(intake)
 }
 
@@ -139,7 +172,7 @@ fn side(
     let mut notes = intake.finish_notes();
     notes.extend(catalogue.notes.iter().cloned());
     notes.extend(intake.catalogue_notes(catalogue));
-    let (lowered, _) = intake.lower(catalogue.clone());
+    let (lowered, standing, _) = intake.lower_and_keep(catalogue.clone());
     notes.extend(lowered.notes);
     for note in notes {
         if noted.insert(note.clone()) {
@@ -149,5 +182,5 @@ fn side(
     let snapshot = lowered.snapshot;
     let decided = decide::decide(&snapshot, &plan::options(arguments));
     let plan = PlanDocument::new(&snapshot, &decided, None, Duration::ZERO);
-    Ok(Side { snapshot, plan })
+    Ok(Side { snapshot, plan, decided, standing })
 }
