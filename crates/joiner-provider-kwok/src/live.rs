@@ -3,10 +3,11 @@
 //! A machine exists from the moment it is chosen. With a `nodeRegistrationDelay` its Node appears later; until then the machine is kept in a table, so that
 //! listing finds it and ending it stops the Node from ever appearing. After a restart the table is filled again from the claims.
 
+mod classes;
 mod instances;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, ready};
@@ -25,6 +26,8 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
+use self::classes::AwsClasses;
+pub use self::classes::TypesOfClass;
 use self::instances::Instances;
 use crate::Catalogue;
 use crate::launch::{self, PROVIDER_ID_PREFIX};
@@ -48,11 +51,12 @@ type Table = Arc<Mutex<BTreeMap<String, Pending>>>;
 
 /// The KWOK provider.
 pub struct KwokProvider {
+    client: Client,
     nodes: Api<Node>,
     kinds: Vec<NodeClassKind>,
     types: TypePublisher,
-    /// Types of classes of AWS, if they differ from those of the others. Many clusters never ask for them.
-    types_of_aws: Option<OnceLock<TypePublisher>>,
+    /// Types of classes of AWS, if they are served.
+    aws: Option<AwsClasses>,
     clock: Arc<dyn Clock>,
     pending: Table,
     instances: Instances,
@@ -62,7 +66,8 @@ impl KwokProvider {
     /// A provider that writes its Nodes through a client.
     pub fn new(client: Client, catalogue: Catalogue, clock: Arc<dyn Clock>) -> Self {
         Self {
-            nodes: Api::all(client),
+            nodes: Api::all(client.clone()),
+            client,
             kinds: vec![NodeClassKind {
                 group: KWOK_GROUP.to_owned(),
                 version: "v1alpha1".to_owned(),
@@ -70,24 +75,23 @@ impl KwokProvider {
                 plural: "kwoknodeclasses".to_owned(),
             }],
             types: published(catalogue),
-            types_of_aws: None,
+            aws: None,
             clock,
             pending: Table::default(),
             instances: Instances::default(),
         }
     }
 
-    /// Serves classes of AWS too: with the shipped list of AWS, or with the types that all other classes have. What such a class says is not
-    /// simulated.
+    /// Serves classes of AWS too: each has the types that are made for it.
     #[must_use]
-    pub fn serving_aws(mut self, same_types: bool) -> Self {
+    pub fn serving_aws(mut self, types: TypesOfClass) -> Self {
         self.kinds.push(NodeClassKind {
             group: AWS_GROUP.to_owned(),
             version: "v1".to_owned(),
             kind: kinds::EC2_NODE_CLASS.to_owned(),
             plural: "ec2nodeclasses".to_owned(),
         });
-        self.types_of_aws = (!same_types).then(OnceLock::new);
+        self.aws = Some(AwsClasses::new(self.client.clone(), self.clock.clone(), types));
         self
     }
 
@@ -96,10 +100,10 @@ impl KwokProvider {
         self.types.publish(catalogue.types, catalogue.well_known);
     }
 
-    fn types_of(&self, class: &NodeClassReference) -> &TypePublisher {
-        match &self.types_of_aws {
-            Some(types) if class.group == AWS_GROUP => types.get_or_init(|| published(Catalogue::aws())),
-            _ => &self.types,
+    fn feed_of(&self, class: &NodeClassReference) -> TypeFeed {
+        match &self.aws {
+            Some(classes) if class.group == AWS_GROUP => classes.feed(&class.name),
+            _ => self.types.feed(),
         }
     }
 
@@ -128,7 +132,7 @@ impl KwokProvider {
             };
         }
         let delay = registration_delay(request.class.as_deref())?;
-        let types = self.types_of(&request.claim.spec.node_class_ref).feed().current();
+        let types = self.feed_of(&request.claim.spec.node_class_ref).current();
         let choice = launch::first_offered(&types, &request.offerings)?;
         let launched = launch::launched(&request.claim, choice);
         let node = launch::node(&request.claim, &launched);
@@ -253,7 +257,7 @@ impl Provider for KwokProvider {
     }
 
     fn watch_types(&self, class: &NodeClassReference) -> TypeFeed {
-        self.types_of(class).feed()
+        self.feed_of(class)
     }
 
     fn launch(&self, batch: Vec<LaunchRequest>) -> BoxStream<'_, LaunchOutcome> {

@@ -5,5 +5,6 @@ mod document;
 
 pub use buffers::BufferDocument;
 pub use document::{
-    PlanDocument, PlanNode, ReasonDocument, Timing, Totals, Unschedulable, is_virtual, reasons,
+    PlanDocument, PlanNode, PriceSourceWord, ReasonDocument, Timing, Totals, Unschedulable, is_virtual,
+    reasons,
 };

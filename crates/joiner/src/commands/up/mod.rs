@@ -73,10 +73,13 @@ pub struct UpArgs {
     /// Leave joiner out: pods without a place stay without.
     #[arg(long)]
     pub no_autoscaler: bool,
-    /// Instance types that can be had: KWOK's made-up ones, or those of AWS with their prices. Without it, pools that refer to an EC2NodeClass
+    /// Instance types that can be had, for all pools: `kwok` (made-up ones) or `aws` (those of an AWS region). Without it, pools of an EC2NodeClass
     /// get `aws`, others `kwok`; all get `aws` if pools or nodes of `--from` are of AWS.
     #[arg(long, value_enum)]
     pub catalog: Option<crate::cli::Catalog>,
+    /// What holds for machines of AWS.
+    #[command(flatten)]
+    pub aws: crate::commands::catalogues::AwsArgs,
     /// Print the cluster once when everything has come to rest, and end.
     #[arg(long)]
     pub once: bool,

@@ -22,12 +22,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use joiner_core::decide;
-use joiner_provider_kwok::Catalogue;
 use serde_json::Value;
 
 use self::compare::{Side, WhatIf};
 use self::objects::{Identity, Item, wrong};
 use crate::cli::{Format, Output, PlanArgs};
+use crate::commands::catalogues::{self, Catalogues};
 use crate::commands::plan::{self, Intake, PlanDocument};
 use crate::load;
 use crate::report::InputError;
@@ -59,18 +59,14 @@ pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> 
         checked.map_err(|error| InputError { file: flag.to_owned(), ..error })
     };
     let mut changed = changes::apply(arguments, base.clone(), replacements, &mut validate)?;
-    let before = intake(&arguments.plan, &base)?;
-    let after = intake(&arguments.plan, &changed.items)?;
-    let named = plan::named_catalogue(&arguments.plan)?;
-    let catalogue = named.unwrap_or_else(|| match before.wants_aws() || after.wants_aws() {
-        true => Catalogue::aws(),
-        false => Catalogue::hypothetical(),
-    });
-    let (catalogue_after, done_to_types) = catalogue::apply(arguments, &catalogue)?;
-    changed.done.extend(done_to_types);
     let mut notes = BTreeSet::new();
-    let before = side(&arguments.plan, before, &catalogue, "", &mut notes, streams)?;
-    let after = side(&arguments.plan, after, &catalogue_after, "after the change: ", &mut notes, streams)?;
+    let (before, catalogues) = intake(&arguments.plan, &base, "", &mut notes, streams)?;
+    let (after, catalogues_after) =
+        intake(&arguments.plan, &changed.items, "after the change: ", &mut notes, streams)?;
+    let (catalogues_after, done_to_types) = catalogue::apply(arguments, &catalogues_after)?;
+    changed.done.extend(done_to_types);
+    let before = side(&arguments.plan, before, catalogues, "", &mut notes, streams)?;
+    let after = side(&arguments.plan, after, catalogues_after, "after the change: ", &mut notes, streams)?;
     let what_if = WhatIf::new(changed.done, &changed.freed, before, after);
     match arguments.plan.output {
         Output::Table | Output::Wide => table::write(&what_if, streams)?,
@@ -118,34 +114,51 @@ fn read(arguments: &WhatIfArgs, cluster: Vec<Value>) -> Result<(Vec<Item>, Vec<I
     Ok((base, replacements))
 }
 
-fn intake(arguments: &PlanArgs, items: &[Item]) -> Result<Intake, InputError> {
+/// Takes in one side and finds its machines; what was noted for the other side already is not repeated.
+fn intake(
+    arguments: &PlanArgs,
+    items: &[Item],
+    prefix: &str,
+    noted: &mut BTreeSet<String>,
+    streams: &mut Streams,
+) -> anyhow::Result<(Intake, Catalogues)> {
     let mut intake = Intake::new(arguments);
     if !arguments.from.is_empty() {
         intake.forgive_unknown_fields();
     }
     intake.read_values("the changed input", items.iter().map(|item| item.value.clone()))?;
-    Ok(intake)
+    let mut notes = intake.finish_notes();
+    let catalogues = catalogues::choose(&arguments.catalogue, intake.survey())?;
+    notes.extend(catalogues.notes.iter().cloned());
+    tell(notes, prefix, noted, streams)?;
+    Ok((intake, catalogues))
 }
 
-/// Decides; what was noted for the other side already is not repeated.
-fn side(
-    arguments: &PlanArgs,
-    mut intake: Intake,
-    catalogue: &Catalogue,
+fn tell(
+    notes: Vec<String>,
     prefix: &str,
     noted: &mut BTreeSet<String>,
     streams: &mut Streams,
-) -> anyhow::Result<Side> {
-    let mut notes = intake.finish_notes();
-    notes.extend(catalogue.notes.iter().cloned());
-    notes.extend(intake.catalogue_notes(catalogue));
-    let (lowered, _) = intake.lower(catalogue.clone());
-    notes.extend(lowered.notes);
+) -> std::io::Result<()> {
     for note in notes {
         if noted.insert(note.clone()) {
             writeln!(streams.err, "note: {prefix}{note}")?;
         }
     }
+    Ok(())
+}
+
+/// Decides.
+fn side(
+    arguments: &PlanArgs,
+    intake: Intake,
+    catalogues: Catalogues,
+    prefix: &str,
+    noted: &mut BTreeSet<String>,
+    streams: &mut Streams,
+) -> anyhow::Result<Side> {
+    let (lowered, _) = intake.lower(catalogues);
+    tell(lowered.notes, prefix, noted, streams)?;
     let snapshot = lowered.snapshot;
     let decided = decide::decide(&snapshot, &plan::options(arguments));
     let plan = PlanDocument::new(&snapshot, &decided, None, Duration::ZERO);
