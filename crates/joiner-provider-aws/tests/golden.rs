@@ -107,3 +107,18 @@ fn machines_are_what_karpenter_makes_of_them() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults[..faults.len().min(20)].join("\n"));
     assert_eq!((aside, with_labels), (WITH_EXPRESSIONS, 69));
 }
+
+/// A generous bound, for machines that do something else beside; `cargo bench -p joiner-provider-aws` has the figure.
+#[test]
+fn a_region_is_built_for_a_class_in_no_time() {
+    let region = world().region("us-east-1").unwrap();
+    let class = Class::named("default");
+    let build = || {
+        let start = std::time::Instant::now();
+        let types = joiner_provider_aws::catalogue::types(region, &class, Settings::default(), &Prices::default());
+        assert_eq!(types.len(), 1366);
+        start.elapsed()
+    };
+    let best = (0..10).map(|_| build()).min().unwrap();
+    assert!(best < std::time::Duration::from_millis(100), "{best:?}");
+}
