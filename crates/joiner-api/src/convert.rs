@@ -1,7 +1,7 @@
 //! Older API versions and other spellings, rewritten as `v1`.
 //!
 //! [`to_v1`] takes any object and returns what stands for it today: a v1beta1 NodePool or NodeClaim, a v1alpha5
-//! Provisioner or Machine, an AWSNodeTemplate, or a v1 object with names that exist on paper only. Everything else
+//! Provisioner or Machine, an AWSNodeTemplate, a v1beta1 EC2NodeClass, or a v1 object with names that exist on paper only. Everything else
 //! passes through untouched. Conversion works on JSON values and takes each field out of the old object by name, so a
 //! field nobody thought of ends in a [`Note`] instead of vanishing.
 //!
@@ -9,6 +9,7 @@
 //! not for fields that merely moved. What has no equivalent is an [`Error`].
 
 mod aws;
+mod kubelet;
 mod old_names;
 mod v1;
 mod v1alpha5;
@@ -16,6 +17,8 @@ mod v1beta1;
 
 use std::collections::BTreeMap;
 use std::fmt;
+
+pub use kubelet::settle_kubelets;
 
 use serde_json::{Map, Value};
 
@@ -125,14 +128,7 @@ pub fn to_v1(value: Value, options: &Options) -> Result<Converted, Error> {
         ("karpenter.sh/v1alpha5", "Provisioner") => v1alpha5::provisioner(Source::new(value)?, options),
         ("karpenter.sh/v1alpha5", "Machine") => v1alpha5::machine(Source::new(value)?, options),
         ("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate") => aws::node_template(Source::new(value)?, options),
-        ("karpenter.k8s.aws/v1beta1", kinds::EC2_NODE_CLASS) => Ok(Converted {
-            objects: vec![value],
-            notes: vec![Note {
-                path: "apiVersion".to_owned(),
-                message: "v1beta1 EC2NodeClass is passed on as it is; write it as karpenter.k8s.aws/v1"
-                    .to_owned(),
-            }],
-        }),
+        ("karpenter.k8s.aws/v1beta1", kinds::EC2_NODE_CLASS) => aws::node_class(Source::new(value)?, options),
         _ if options.rename_on_workloads => {
             let mut value = value;
             let mut notes = Vec::new();

@@ -4,6 +4,7 @@
 //! server drops an explicit null and takes the default, as for any other kind), descriptions are flowed text instead
 //! of wrapped lines, a quantity is a number or a text, and the KWOK class needs no spec.
 
+mod ec2nodeclass;
 pub(crate) mod fragments;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -12,8 +13,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 use serde_json::{Map, Value, json};
 
+pub use ec2nodeclass::ec2_node_class;
+
 use crate::kwoknodeclass::READY_SINCE;
-use crate::names::{AWS_GROUP, conditions::READY, kinds};
+use crate::names::conditions::READY;
 use crate::{CapacityBuffer, KwokNodeClass, NodeClaim, NodeOverlay, NodePool};
 
 /// All definitions, in the order they are best applied.
@@ -27,42 +30,11 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// Definitions of kinds that belong to others and that a simulated cluster knows, so that manifests for a real one can be applied to it. Their
-/// fields are kept as they are. Not for clusters where their owners are at work: those bring their own.
+/// Definitions of kinds that belong to others and that a simulated cluster knows, so that manifests for a real one can be applied to it and are
+/// refused where a real one would. Nobody looks at the objects, so they are ready from the start. Not for clusters where their owners
+/// are at work: those bring their own.
 pub fn of_others() -> Vec<CustomResourceDefinition> {
-    let object = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    let ready = ".status.conditions[?(@.type==\"Ready\")].status";
-    let crd = json!({
-        "metadata": { "name": format!("ec2nodeclasses.{AWS_GROUP}") },
-        "spec": {
-            "group": AWS_GROUP,
-            "scope": "Cluster",
-            "names": {
-                "kind": kinds::EC2_NODE_CLASS,
-                "listKind": format!("{}List", kinds::EC2_NODE_CLASS),
-                "plural": "ec2nodeclasses",
-                "singular": "ec2nodeclass",
-                "shortNames": ["ec2nc", "ec2ncs"],
-                "categories": ["karpenter"],
-            },
-            "versions": [{
-                "name": "v1",
-                "served": true,
-                "storage": true,
-                "additionalPrinterColumns": [
-                    { "name": "Ready", "type": "string", "jsonPath": ready },
-                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
-                ],
-                "subresources": { "status": {} },
-                "schema": { "openAPIV3Schema": {
-                    "type": "object",
-                    "description": "An EC2NodeClass of the AWS provider. Its fields are kept and not looked at.",
-                    "properties": { "spec": object.clone(), "status": object },
-                } },
-            }],
-        },
-    });
-    vec![ready_from_birth(serde_json::from_value(crd).expect("every field is written here"))]
+    vec![ready_from_birth(ec2_node_class())]
 }
 
 fn structural(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {

@@ -31,6 +31,62 @@ pub struct KwokNodeClassSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = duration::GRACE_PERIOD_PATTERN))]
     pub node_registration_delay: Option<String>,
+    /// How much longer a Node may take at most, e.g. 5s; drawn for each machine. Absent means that all take the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = duration::GRACE_PERIOD_PATTERN))]
+    pub node_registration_delay_jitter: Option<String>,
+    /// Values of the label `kwok-partition`, one of which each Node gets, so that several KWOK controllers can share the nodes. Absent means
+    /// that all get `a`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), inner(length(min = 1, max = 63)))]
+    pub partitions: Vec<String>,
+    /// What goes wrong on purpose. Absent means that nothing does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chaos: Option<KwokChaos>,
+}
+
+/// What goes wrong on purpose, to see how workloads and pools take it. What is drawn depends on the seed and on each claim, so the same
+/// cluster has the same accidents again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KwokChaos {
+    /// Where chance comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// Share of launch calls that fail and are tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub launch_failure_percent: Option<i64>,
+    /// Share of offerings that a launch finds without capacity; the next one of the plan is taken then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub no_capacity_percent: Option<i64>,
+    /// Share of machines whose Node never appears.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub never_register_percent: Option<i64>,
+    /// How many machines there are to be had; what no entry names is endless.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub capacity: Vec<KwokCapacity>,
+}
+
+/// A stock of machines. What an entry does not name it does not look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KwokCapacity {
+    /// Name of the instance type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_type: Option<String>,
+    /// Name of the zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// spot, on-demand or reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_type: Option<String>,
+    /// How many such machines can stand at a time.
+    #[schemars(range(min = 0))]
+    pub machines: i64,
 }
 
 // Written out so that a class without `spec` loads: the derived root type has no way to make the field optional, but
@@ -42,10 +98,20 @@ impl<'de> Deserialize<'de> for KwokNodeClassSpec {
         struct Fields {
             #[serde(default)]
             node_registration_delay: Option<String>,
+            #[serde(default)]
+            node_registration_delay_jitter: Option<String>,
+            #[serde(default)]
+            partitions: Option<Vec<String>>,
+            #[serde(default)]
+            chaos: Option<KwokChaos>,
         }
-        let Fields { node_registration_delay } =
-            Option::<Fields>::deserialize(deserializer)?.unwrap_or_default();
-        Ok(Self { node_registration_delay })
+        let fields = Option::<Fields>::deserialize(deserializer)?.unwrap_or_default();
+        Ok(Self {
+            node_registration_delay: fields.node_registration_delay,
+            node_registration_delay_jitter: fields.node_registration_delay_jitter,
+            partitions: fields.partitions.unwrap_or_default(),
+            chaos: fields.chaos,
+        })
     }
 }
 

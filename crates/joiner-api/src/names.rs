@@ -39,6 +39,12 @@ pub const BUFFER_API_VERSION: &str = "autoscaling.x-k8s.io/v1beta1";
 pub const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 /// Label on claims and nodes: `spot`, `on-demand` or `reserved`.
 pub const CAPACITY_TYPE_LABEL: &str = "karpenter.sh/capacity-type";
+/// How a node of a managed group of EKS was bought: `ON_DEMAND` or `SPOT`.
+pub const EKS_CAPACITY_TYPE_LABEL: &str = "eks.amazonaws.com/capacityType";
+/// Label and taint of nodes that the cluster is run from.
+pub const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
+/// Older form of [`CONTROL_PLANE_LABEL`].
+pub const MASTER_LABEL: &str = "node-role.kubernetes.io/master";
 /// Label on nodes, `"true"` once the node has joined and was synchronised with its claim.
 pub const REGISTERED_LABEL: &str = "karpenter.sh/registered";
 /// Label on nodes, `"true"` once the node is ready for pods.
@@ -130,6 +136,10 @@ pub const PLANNED_PODS_ANNOTATION: &str = "joiner.sh/planned-pods";
 pub const CLAIM_UID_ANNOTATION: &str = "joiner.sh/nodeclaim-uid";
 /// Annotation: what the provider calls the machine of a claim while it has no provider id.
 pub const LAUNCH_HANDLE_ANNOTATION: &str = "joiner.sh/launch-handle";
+/// Node of a simulated cluster: taints that go some time after it is ready, by `KEY` or `KEY:EFFECT`, separated by commas.
+pub const STARTUP_TAINTS_ANNOTATION: &str = "joiner.sh/startup-taints";
+/// Node of a simulated cluster: how long after it is ready they go.
+pub const STARTUP_TAINTS_TIME_ANNOTATION: &str = "joiner.sh/startup-taints-time";
 /// On virtual pods: the pod stands for a capacity buffer.
 pub const BUFFER_FAKE_POD_ANNOTATION: &str = "karpenter.sh/capacity-buffer-fake-pod";
 /// On virtual pods: name of the capacity buffer.
@@ -205,6 +215,8 @@ pub mod conditions {
     pub const DRIFTED: &str = "Drifted";
     /// Claim: pods have left the terminating node.
     pub const DRAINED: &str = "Drained";
+    /// Claim: pods that keep its node from being drained, and why. Of joiner's own.
+    pub const DRAIN_BLOCKED: &str = "DrainBlocked";
     /// Claim: volumes have left the terminating node.
     pub const VOLUMES_DETACHED: &str = "VolumesDetached";
     /// Claim: the provider is removing the instance.

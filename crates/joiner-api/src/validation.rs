@@ -368,6 +368,22 @@ pub fn validate_kwoknodeclass(class: &KwokNodeClass) -> Vec<Problem> {
         63,
         "it becomes the value of label `karpenter.kwok.sh/kwoknodeclass`",
     );
-    problems.duration("spec.nodeRegistrationDelay", class.spec.node_registration_delay.as_deref());
+    let spec = &class.spec;
+    problems.duration("spec.nodeRegistrationDelay", spec.node_registration_delay.as_deref());
+    problems.duration("spec.nodeRegistrationDelayJitter", spec.node_registration_delay_jitter.as_deref());
+    for (at, partition) in spec.partitions.iter().enumerate() {
+        problems.label_value(&format!("spec.partitions[{at}]"), partition);
+    }
+    let Some(chaos) = &spec.chaos else { return problems.into_vec() };
+    for (field, percent) in [
+        ("launchFailurePercent", chaos.launch_failure_percent),
+        ("noCapacityPercent", chaos.no_capacity_percent),
+        ("neverRegisterPercent", chaos.never_register_percent),
+    ] {
+        problems.range(&format!("spec.chaos.{field}"), percent, 0, 100);
+    }
+    for (at, stock) in chaos.capacity.iter().enumerate() {
+        problems.range(&format!("spec.chaos.capacity[{at}].machines"), Some(stock.machines), 0, i64::MAX);
+    }
     problems.into_vec()
 }

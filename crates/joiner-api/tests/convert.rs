@@ -83,9 +83,6 @@ fn v1_passes_through() {
     ] {
         assert_eq!(convert(value.clone()), Converted { objects: vec![value], notes: vec![] });
     }
-    let converted =
-        convert(json!({ "apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass", "spec": {} }));
-    assert_eq!(paths(&converted.notes), ["apiVersion"]);
 }
 
 #[test]
@@ -677,12 +674,23 @@ fn node_templates() {
                 "subnetSelectorTerms": [{ "tags": { "a": "1", "b": "*" } }, { "tags": { "a": "2", "b": "*" } }],
                 "securityGroupSelectorTerms": [{ "id": "sg-1" }],
                 "instanceProfile": "p",
+                "metadataOptions": { "httpPutResponseHopLimit": 2 },
                 "userData": "text",
                 "detailedMonitoring": true,
             },
         })]
     );
-    assert_eq!(paths(&converted.notes), ["spec.securityGroupSelector"], "the tag beside the id is lost");
+    assert_eq!(
+        paths(&converted.notes),
+        ["spec.securityGroupSelector", "spec.metadataOptions.httpPutResponseHopLimit"],
+        "the tag beside the id is lost"
+    );
+    let given = convert(template(json!({ "metadataOptions": { "httpTokens": "optional" } })));
+    assert_eq!(given.objects[0]["spec"]["metadataOptions"], json!({ "httpTokens": "optional" }));
+    let own = json!({ "team": "a", "kubernetes.io/cluster/x": "owned", "eks:eks-cluster-name": "x" });
+    let tagged = convert(template(json!({ "tags": own })));
+    assert_eq!(tagged.objects[0]["spec"]["tags"], json!({ "team": "a" }));
+    assert_eq!(tagged.notes.iter().filter(|note| note.path == "spec.tags").count(), 2);
 
     let family = |family: &str, selector: Value| {
         let mut value = template(
@@ -703,11 +711,51 @@ fn node_templates() {
     assert_eq!(family("Custom", by_id.clone()).unwrap().objects[0]["spec"]["amiFamily"], "Custom");
     let ubuntu = family("Ubuntu", by_id).unwrap();
     assert_eq!(ubuntu.objects[0]["spec"]["amiFamily"], "AL2");
-    assert_eq!(paths(&ubuntu.notes), ["spec.amiFamily"]);
+    assert_eq!(
+        paths(&ubuntu.notes),
+        ["spec.amiFamily", "spec.blockDeviceMappings", "spec.metadataOptions.httpPutResponseHopLimit"]
+    );
+    assert_eq!(ubuntu.objects[0]["spec"]["blockDeviceMappings"][0]["deviceName"], "/dev/sda1");
+    let text = family("AL2", json!({ "aws::owners": "self" })).unwrap_err().to_string();
+    assert!(
+        text.contains("an owner alone selects nothing today; add `aws::name` or a tag of the image"),
+        "{text}"
+    );
 
     let list: Vec<_> = (0..31).map(|i| i.to_string()).collect();
     let text = error(template(json!({ "subnetSelector": { "a": list.join(",") } })));
     assert!(text.contains("it would need 31 terms, more than 30"), "{text}");
+}
+
+#[test]
+fn classes_of_v1beta1() {
+    let class = |spec: Value| json!({ "apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass", "metadata": { "name": "n" }, "spec": spec });
+    let spec = |given: Value| convert(class(given)).objects[0]["spec"].clone();
+    let terms = json!([{ "id": "ami-1" }]);
+    for (family, alias) in
+        [("AL2", "al2@latest"), ("AL2023", "al2023@latest"), ("Bottlerocket", "bottlerocket@latest")]
+    {
+        let made = spec(json!({ "amiFamily": family, "role": "r" }));
+        assert_eq!(made["amiSelectorTerms"], json!([{ "alias": alias }]));
+        assert_eq!(made.get("amiFamily"), None, "the alias says it");
+        let made = spec(json!({ "amiFamily": family, "amiSelectorTerms": terms, "role": "r" }));
+        assert_eq!((&made["amiFamily"], &made["amiSelectorTerms"]), (&json!(family), &terms));
+    }
+    let made = spec(json!({ "amiFamily": "Custom", "amiSelectorTerms": terms, "instanceProfile": "p" }));
+    assert_eq!((&made["amiFamily"], &made["instanceProfile"]), (&json!("Custom"), &json!("p")));
+    let text = error(class(json!({ "amiFamily": "Custom", "role": "r" })));
+    assert!(text.contains("select images by id, name or tags first"), "{text}");
+    let ubuntu = spec(json!({ "amiFamily": "Ubuntu", "amiSelectorTerms": terms, "role": "r" }));
+    assert_eq!(ubuntu["amiFamily"], "AL2");
+    assert_eq!(ubuntu["blockDeviceMappings"][0]["ebs"]["volumeSize"], "20Gi");
+    let converted = convert(class(
+        json!({ "amiFamily": "AL2", "role": "r", "metadataOptions": { "httpTokens": "optional" }, "surprise": 1 }),
+    ));
+    assert_eq!(
+        converted.objects[0]["spec"]["metadataOptions"],
+        json!({ "httpTokens": "optional", "httpPutResponseHopLimit": 2 })
+    );
+    assert_eq!(paths(&converted.notes), ["spec.metadataOptions.httpPutResponseHopLimit", "spec.surprise"]);
 }
 
 #[test]

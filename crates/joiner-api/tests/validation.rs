@@ -630,4 +630,23 @@ fn kwok_classes() {
     for bad in ["", "90", "500ms", "1.5s", "Never"] {
         one(check(json!({ "nodeRegistrationDelay": bad })), "spec.nodeRegistrationDelay", "not a duration");
     }
+    let chaos = json!({ "seed": 7, "noCapacityPercent": 100, "capacity": [{ "zone": "a", "machines": 3 }] });
+    let all = json!({ "nodeRegistrationDelayJitter": "5s", "partitions": ["a", "b"], "chaos": chaos });
+    assert_eq!(check(all), []);
+    one(
+        check(json!({ "nodeRegistrationDelayJitter": "x" })),
+        "spec.nodeRegistrationDelayJitter",
+        "not a duration",
+    );
+    one(check(json!({ "partitions": ["a", "b c"] })), "spec.partitions[1]", "b c");
+    one(
+        check(json!({ "chaos": { "launchFailurePercent": 101 } })),
+        "spec.chaos.launchFailurePercent",
+        "out of range",
+    );
+    one(
+        check(json!({ "chaos": { "capacity": [{ "machines": -1 }] } })),
+        "spec.chaos.capacity[0].machines",
+        "out of range",
+    );
 }

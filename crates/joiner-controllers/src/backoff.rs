@@ -55,6 +55,7 @@ impl Engine {
             _ => self.pause(key),
         };
         self.metrics.retry(failure.name());
+        self.metrics.put_back(key, failure);
         self.requeue_after(key, pause);
         // Neither is a fault: somebody else leads, or there is much to do.
         if matches!(failure, Failure::Fenced | Failure::Overloaded) {

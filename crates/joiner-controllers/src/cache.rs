@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use joiner_api::names::NODEPOOL_LABEL;
 use joiner_api::nodepool::NodeClassReference;
 use joiner_api::{NodeClaim, NodeOverlay, NodePool};
 use joiner_provider::GroupKind;
@@ -20,10 +21,49 @@ use kube::api::DynamicObject;
 use kube::runtime::watcher::Event;
 
 use crate::claims;
+use crate::pods::{CachedPod, CommonParts};
 use crate::watch_health::WatchFailure;
 
 /// Ends remembered per kind. An answer to a write is never so many deletions late.
 const REMEMBERED: usize = 4096;
+
+/// What a [`Store`] asks of an object.
+pub trait Cached {
+    /// Its name, with the namespace in front where there is one.
+    fn key(&self) -> String;
+    /// Its uid, if it has one.
+    fn uid(&self) -> Option<&str>;
+    /// Versions count up; one that is no number is taken as new.
+    fn version(&self) -> Option<u64>;
+}
+
+impl<K: kube::Resource> Cached for K {
+    fn key(&self) -> String {
+        key_of(self)
+    }
+
+    fn uid(&self) -> Option<&str> {
+        self.meta().uid.as_deref()
+    }
+
+    fn version(&self) -> Option<u64> {
+        self.meta().resource_version.as_deref()?.parse().ok()
+    }
+}
+
+impl Cached for CachedPod {
+    fn key(&self) -> String {
+        CachedPod::key(self)
+    }
+
+    fn uid(&self) -> Option<&str> {
+        Some(&*self.uid).filter(|uid| !uid.is_empty())
+    }
+
+    fn version(&self) -> Option<u64> {
+        self.version
+    }
+}
 
 /// Objects of one kind.
 #[derive(Debug)]
@@ -61,7 +101,7 @@ pub struct Change<K> {
     pub listed: bool,
 }
 
-impl<K: ResourceExt> Store<K> {
+impl<K: Cached> Store<K> {
     /// An object by its key: the name, with the namespace in front where there is one.
     pub fn get(&self, key: &str) -> Option<&Arc<K>> {
         self.objects.get(key)
@@ -75,6 +115,12 @@ impl<K: ResourceExt> Store<K> {
     /// All objects, by key.
     pub fn values(&self) -> impl Iterator<Item = &Arc<K>> {
         self.objects.values()
+    }
+
+    /// The objects of a namespace, by key.
+    pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<K>> {
+        // The next character after the slash ends the range.
+        self.objects.range(format!("{namespace}/")..format!("{namespace}0")).map(|(_, object)| object)
     }
 
     /// How many there are.
@@ -106,7 +152,7 @@ impl<K: ResourceExt> Store<K> {
             }
             Event::InitApply(object) => {
                 if let Some(listing) = &mut self.listing {
-                    listing.insert(key_of(&object));
+                    listing.insert(object.key());
                 }
                 self.put(object, true).into_iter().collect()
             }
@@ -120,7 +166,7 @@ impl<K: ResourceExt> Store<K> {
             Event::Apply(object) => self.put(object, false).into_iter().collect(),
             Event::Delete(object) => {
                 self.remember(object.uid());
-                let key = key_of(&object);
+                let key = object.key();
                 let same = self.objects.get(&key).is_some_and(|have| have.uid() == object.uid());
                 if same { self.take(key).into_iter().collect() } else { Vec::new() }
             }
@@ -131,19 +177,19 @@ impl<K: ResourceExt> Store<K> {
     pub fn written(&mut self, object: K) -> Option<Change<K>> {
         if let Some(listing) = &mut self.listing {
             // The list under way may be older than the write.
-            listing.insert(key_of(&object));
+            listing.insert(object.key());
         }
         self.put(object, false)
     }
 
     fn put(&mut self, object: K, listed: bool) -> Option<Change<K>> {
-        if object.uid().is_some_and(|uid| self.ended.contains(&uid)) {
+        if object.uid().is_some_and(|uid| self.ended.contains(uid)) {
             return None;
         }
-        let key = key_of(&object);
+        let key = object.key();
         if let Some(have) = self.objects.get(&key)
             && have.uid() == object.uid()
-            && !is_newer(object.meta().resource_version.as_deref(), have.meta().resource_version.as_deref())
+            && object.version().zip(have.version()).is_some_and(|(new, have)| new <= have)
         {
             return None;
         }
@@ -158,25 +204,16 @@ impl<K: ResourceExt> Store<K> {
         Some(Change { key, old: Some(old), new: None, listed: false })
     }
 
-    fn remember(&mut self, uid: Option<String>) {
+    fn remember(&mut self, uid: Option<&str>) {
         let Some(uid) = uid else { return };
-        if self.ended.insert(uid.clone()) {
-            self.ended_order.push_back(uid);
+        if self.ended.insert(uid.to_owned()) {
+            self.ended_order.push_back(uid.to_owned());
         }
         if self.ended_order.len() > REMEMBERED
             && let Some(oldest) = self.ended_order.pop_front()
         {
             self.ended.remove(&oldest);
         }
-    }
-}
-
-/// Versions count up; one that is no number is taken as new.
-fn is_newer(new: Option<&str>, have: Option<&str>) -> bool {
-    let number = |version: Option<&str>| version?.parse::<u64>().ok();
-    match (number(new), number(have)) {
-        (Some(new), Some(have)) => new > have,
-        _ => true,
     }
 }
 
@@ -198,7 +235,7 @@ pub enum Watched {
 }
 
 macro_rules! kinds {
-    ($($variant:ident, $field:ident, $kind:ty, $what:literal;)*) => {
+    ($($variant:ident, $field:ident, $kind:ty as $kept:ty, $what:literal;)*) => {
         /// Something a watch tells.
         #[derive(Debug)]
         pub enum WatchEvent {
@@ -220,7 +257,7 @@ macro_rules! kinds {
         /// All objects that matter.
         #[derive(Debug, Default)]
         pub struct ClusterCache {
-            $(#[doc = $what] pub $field: Store<$kind>,)*
+            $(#[doc = $what] pub $field: Store<$kept>,)*
             /// Node classes by kind; every kind that is followed is in it from the start.
             pub classes: BTreeMap<GroupKind, Store<DynamicObject>>,
             /// Pods by the node they are on.
@@ -235,6 +272,12 @@ macro_rules! kinds {
             planned_for: BTreeMap<String, BTreeSet<String>>,
             /// Nodes that go, or whose claim does.
             going: BTreeSet<String>,
+            /// Claims by pool.
+            claims_in_pool: BTreeMap<String, BTreeSet<String>>,
+            /// Attachments of volumes by node.
+            attachments_to: BTreeMap<String, BTreeSet<String>>,
+            /// What pods have in common.
+            parts: CommonParts,
         }
 
         impl ClusterCache {
@@ -255,26 +298,44 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Pod, pods, Pod, "Pods.";
-    Node, nodes, Node, "Nodes.";
-    Claim, claims, NodeClaim, "Claims.";
-    Pool, pools, NodePool, "Pools.";
-    Overlay, overlays, NodeOverlay, "Overlays.";
-    DaemonSet, daemon_sets, DaemonSet, "DaemonSets.";
-    Budget, budgets, PodDisruptionBudget, "PodDisruptionBudgets.";
-    Namespace, namespaces, Namespace, "Namespaces.";
-    Volume, volumes, PersistentVolume, "PersistentVolumes.";
-    VolumeClaim, volume_claims, PersistentVolumeClaim, "PersistentVolumeClaims.";
-    StorageClass, storage_classes, StorageClass, "StorageClasses.";
-    PriorityClass, priority_classes, PriorityClass, "PriorityClasses.";
-    CsiNode, csi_nodes, CSINode, "CSINodes.";
-    Attachment, attachments, VolumeAttachment, "VolumeAttachments.";
+    Pod, pods, Pod as CachedPod, "Pods.";
+    Node, nodes, Node as Node, "Nodes.";
+    Claim, claims, NodeClaim as NodeClaim, "Claims.";
+    Pool, pools, NodePool as NodePool, "Pools.";
+    Overlay, overlays, NodeOverlay as NodeOverlay, "Overlays.";
+    DaemonSet, daemon_sets, DaemonSet as DaemonSet, "DaemonSets.";
+    Budget, budgets, PodDisruptionBudget as PodDisruptionBudget, "PodDisruptionBudgets.";
+    Namespace, namespaces, Namespace as Namespace, "Namespaces.";
+    Volume, volumes, PersistentVolume as PersistentVolume, "PersistentVolumes.";
+    VolumeClaim, volume_claims, PersistentVolumeClaim as PersistentVolumeClaim, "PersistentVolumeClaims.";
+    StorageClass, storage_classes, StorageClass as StorageClass, "StorageClasses.";
+    PriorityClass, priority_classes, PriorityClass as PriorityClass, "PriorityClasses.";
+    CsiNode, csi_nodes, CSINode as CSINode, "CSINodes.";
+    Attachment, attachments, VolumeAttachment as VolumeAttachment, "VolumeAttachments.";
 }
 
 impl ClusterCache {
+    /// Takes in what a watch tells of pods: what is to be kept of them, and a pod that has come or changed as a whole.
+    pub fn observe_pod(&mut self, event: Event<Pod>) -> (Vec<Change<CachedPod>>, Option<Box<Pod>>) {
+        let (event, whole) = match event {
+            Event::Init => (Event::Init, None),
+            Event::InitDone => (Event::InitDone, None),
+            Event::InitApply(pod) => (Event::InitApply(self.cached(&pod)), Some(Box::new(pod))),
+            Event::Apply(pod) => (Event::Apply(self.cached(&pod)), Some(Box::new(pod))),
+            Event::Delete(pod) => (Event::Delete(self.cached(&pod)), None),
+        };
+        (self.pods.observe(event), whole)
+    }
+
+    fn cached(&mut self, pod: &Pod) -> CachedPod {
+        let mut pod = CachedPod::new(pod);
+        self.parts.share(&mut pod);
+        pod
+    }
+
     /// Keeps the index of pods by node.
-    pub fn index_pod(&mut self, change: &Change<Pod>) {
-        let node = |pod: &Arc<Pod>| pod.spec.as_ref()?.node_name.clone().filter(|name| !name.is_empty());
+    pub fn index_pod(&mut self, change: &Change<CachedPod>) {
+        let node = |pod: &Arc<CachedPod>| pod.node.as_deref().map(str::to_owned);
         let (old, new) = (change.old.as_ref().and_then(node), change.new.as_ref().and_then(node));
         reindex(&mut self.pods_on, old, new, &change.key);
     }
@@ -296,6 +357,9 @@ impl ClusterCache {
         let named = |claim: &Arc<NodeClaim>| claim.status.as_ref()?.node_name.clone();
         let (old, new) = (change.old.as_ref().and_then(named), change.new.as_ref().and_then(named));
         reindex(&mut self.claims_naming, old, new, &change.key);
+        let pool = |claim: &Arc<NodeClaim>| claim.labels().get(NODEPOOL_LABEL).cloned();
+        let (old, new) = (change.old.as_ref().and_then(pool), change.new.as_ref().and_then(pool));
+        reindex(&mut self.claims_in_pool, old, new, &change.key);
         for claim in change.old.iter().chain(&change.new) {
             let nodes: Vec<String> = self.nodes_of(claim).into_iter().map(|node| node.name_any()).collect();
             nodes.iter().for_each(|node| self.follow_going(node));
@@ -309,6 +373,15 @@ impl ClusterCache {
         }
         for uid in new.difference(&old) {
             reindex(&mut self.planned_for, None, Some(uid.clone()), &change.key);
+        }
+    }
+
+    /// Takes in what a watch tells of attachments, with their index by node.
+    pub fn observe_attachment(&mut self, event: Event<VolumeAttachment>) {
+        for change in self.attachments.observe(event) {
+            let node = |of: &Arc<VolumeAttachment>| Some(of.spec.node_name.clone());
+            let (old, new) = (change.old.as_ref().and_then(node), change.new.as_ref().and_then(node));
+            reindex(&mut self.attachments_to, old, new, &change.key);
         }
     }
 
@@ -338,8 +411,18 @@ impl ClusterCache {
         self.planned_for.get(uid).into_iter().flatten().filter_map(|name| self.claims.get(name))
     }
 
+    /// Attachments of volumes to a node.
+    pub fn attachments_to(&self, node: &str) -> impl Iterator<Item = &Arc<VolumeAttachment>> {
+        self.attachments_to.get(node).into_iter().flatten().filter_map(|name| self.attachments.get(name))
+    }
+
+    /// Claims of a pool, by name.
+    pub fn claims_in_pool(&self, pool: &str) -> impl Iterator<Item = &Arc<NodeClaim>> {
+        self.claims_in_pool.get(pool).into_iter().flatten().filter_map(|name| self.claims.get(name))
+    }
+
     /// Pods on a node.
-    pub fn pods_on<'w>(&'w self, node: &str) -> impl Iterator<Item = &'w Arc<Pod>> + use<'w> {
+    pub fn pods_on<'w>(&'w self, node: &str) -> impl Iterator<Item = &'w Arc<CachedPod>> + use<'w> {
         self.pods_on.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
     }
 
@@ -351,6 +434,16 @@ impl ClusterCache {
         names.extend(same.into_iter().flatten().map(String::as_str));
         let nodes = names.into_iter().filter_map(|name| self.nodes.get(name));
         nodes.filter(|node| is_machine_of(key, node_key(node))).collect()
+    }
+
+    /// Whether a claim names this provider id.
+    pub fn has_claim_with_id(&self, id: &str) -> bool {
+        self.claims_of.contains_key(id)
+    }
+
+    /// Nodes with a provider id.
+    pub fn nodes_with_id<'w>(&'w self, id: &str) -> impl Iterator<Item = &'w Arc<Node>> + use<'w> {
+        self.nodes_of.get(id).into_iter().flatten().filter_map(|name| self.nodes.get(name))
     }
 
     /// Claims of a node.
@@ -414,16 +507,32 @@ fn reindex(
 mod tests {
     use super::*;
 
-    fn pod(name: &str, uid: &str, version: u64) -> Pod {
+    fn pod(name: &str, uid: &str, version: u64) -> CachedPod {
         let mut pod = Pod::default();
         pod.metadata.name = Some(name.to_owned());
         pod.metadata.namespace = Some("default".to_owned());
         pod.metadata.uid = Some(uid.to_owned());
         pod.metadata.resource_version = Some(version.to_string());
-        pod
+        CachedPod::new(&pod)
     }
 
-    fn names(store: &Store<Pod>) -> Vec<&str> {
+    #[test]
+    fn a_namespace_is_not_the_one_whose_name_is_longer() {
+        let mut store = Store::default();
+        for (number, namespace) in ["a", "a-b", "a0", "b"].into_iter().enumerate() {
+            let mut pod = Pod::default();
+            pod.metadata.name = Some("web".to_owned());
+            pod.metadata.namespace = Some(namespace.to_owned());
+            pod.metadata.uid = Some(number.to_string());
+            store.observe(Event::Apply(CachedPod::new(&pod)));
+        }
+        let keys = |namespace: &str| store.in_namespace(namespace).map(|pod| pod.key()).collect::<Vec<_>>();
+        assert_eq!(keys("a"), ["a/web"]);
+        assert_eq!(keys("a-b"), ["a-b/web"]);
+        assert!(keys("c").is_empty());
+    }
+
+    fn names(store: &Store<CachedPod>) -> Vec<&str> {
         store.iter().map(|(key, _)| key.as_str()).collect()
     }
 

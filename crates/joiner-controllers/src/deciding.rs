@@ -3,18 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use joiner_api::NodePool;
 use joiner_core::decide;
 use joiner_core::model::Snapshot;
 use joiner_core::plan::Plan;
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use crate::cache::key_of;
 use crate::engine::Engine;
+use crate::executor::Epoch;
+use crate::metrics::rows;
+use crate::pods::CachedPod;
 use crate::provision::{self, Context, Proposal};
 use crate::queue::Key;
 use crate::reports::Report;
@@ -28,11 +29,13 @@ const DECISION: Duration = Duration::from_millis(1);
 pub(crate) struct Question {
     snapshot: Arc<Snapshot>,
     /// Pods without a place.
-    waiting: Vec<Arc<Pod>>,
+    waiting: Vec<Arc<CachedPod>>,
     /// Pools as they were, by name.
     pools: BTreeMap<String, Arc<NodePool>>,
     /// Claims on their way out: their names are not given again so soon, their machines may still be there.
     going: BTreeSet<String>,
+    /// In which epoch it was asked.
+    epoch: Epoch,
 }
 
 impl Engine {
@@ -58,10 +61,10 @@ impl Engine {
         };
         let waiting = provision::waiting(&self.cache, &context);
         let retry = self.settings.retry_interval;
-        let is_new = |uid: &String| {
+        let is_new = |uid: &str| {
             self.batch.decided.get(uid).is_none_or(|time| present.monotonic.since(*time) >= retry)
         };
-        let any_new = waiting.iter().any(|pod| pod.uid().is_some_and(|uid| is_new(&uid)));
+        let any_new = waiting.iter().any(|pod| is_new(&pod.uid));
         let in_flight = expected.keys().any(|uid| in_need.contains(uid));
         let snapshot = any_new.then(|| self.planning.snapshot(&self.cache, &waiting, &context));
         self.batch.opened = None;
@@ -72,23 +75,32 @@ impl Engine {
             self.requeue_after(&Key::Provision, self.settings.retry_interval);
         }
         let Some(snapshot) = snapshot else { return };
+        self.asked = self.heard;
         for pod in &waiting {
-            self.batch.decided.insert(pod.uid().unwrap_or_default(), present.monotonic);
+            self.batch.decided.insert(pod.uid.to_string(), present.monotonic);
         }
         let pools = provision::pools(&self.cache, &self.registry);
         let pools = pools.map(|pool| (pool.name_any(), pool.clone())).collect();
         let claims = self.cache.claims.values();
         let going = claims.filter(|claim| claim.metadata.deletion_timestamp.is_some());
         let going = going.map(|claim| claim.name_any()).collect();
-        self.decide(Question { snapshot, waiting, pools, going });
+        self.decide(Question { snapshot, waiting, pools, going, epoch: self.epoch });
     }
 
     fn decide(&mut self, question: Question) {
         self.busy.insert(Key::Provision, false);
+        self.measure_question(question.waiting.len());
+        let metrics = self.metrics.clone();
         let (clock, options) = (self.clock.clone(), self.settings.packing.clone());
         let snapshot = question.snapshot.clone();
         self.spawn_guarded(vec![Key::Provision], async move {
-            let plan = on_worker(move || decide::decide(&snapshot, &options)).await;
+            let plan = on_worker(move || {
+                let begun = Instant::now();
+                let plan = decide::decide(&snapshot, &options);
+                metrics.observe(&rows::SCHEDULING_DURATION, &["provisioner"], begun.elapsed().as_secs_f64());
+                plan
+            })
+            .await;
             clock.sleep(DECISION).await;
             Report::Decided(question, Box::new(plan))
         });
@@ -97,6 +109,11 @@ impl Engine {
     /// An answer has come: what still holds of it is done.
     pub(crate) fn decided(&mut self, question: &Question, plan: Plan, now: Timestamp) {
         let mut again = self.busy.remove(&Key::Provision) == Some(true);
+        self.measure_answer();
+        if !self.acts() || question.epoch != self.epoch {
+            // Somebody else led meanwhile, and what was asked is no longer the question.
+            return self.enqueue(Key::Provision);
+        }
         let present = self.present();
         let in_need = self.in_need();
         let expected = self.nominations.expected(&self.cache, &in_need, &self.times, present, &self.settings);
@@ -110,8 +127,19 @@ impl Engine {
             now,
         };
         let is_taken = |name: &str| self.cache.claims.get(name).is_some() || question.going.contains(name);
-        let mut proposal =
-            provision::raise(&self.cache, &question.snapshot, &plan, &question.waiting, &context, is_taken);
+        let overlaid = match plan.machines.is_empty() {
+            true => BTreeMap::new(),
+            false => self.planning.overlaid(&self.cache, &context),
+        };
+        let mut proposal = provision::raise(
+            &self.cache,
+            &question.snapshot,
+            &plan,
+            &question.waiting,
+            &context,
+            &overlaid,
+            is_taken,
+        );
         let left_over = self.take_out_what_changed(question, &mut proposal, &in_need);
         for uid in left_over {
             // Its machine was planned for others too, who need none any more.
@@ -119,7 +147,7 @@ impl Engine {
             again = true;
         }
         let step = self.act_on(&proposal, now);
-        if !proposal.claims.is_empty() {
+        if !proposal.claims.is_empty() && self.leads() {
             self.find_bound(question.snapshot.clone(), plan, now);
         }
         self.carry_out(Key::Provision, step, now);
@@ -138,7 +166,7 @@ impl Engine {
         proposal: &mut Proposal,
         in_need: &BTreeSet<String>,
     ) -> Vec<String> {
-        let uids = question.waiting.iter().map(|pod| (key_of(&**pod), pod.uid().unwrap_or_default()));
+        let uids = question.waiting.iter().map(|pod| (pod.key(), pod.uid.to_string()));
         let waits: BTreeMap<String, String> = uids.filter(|(_, uid)| in_need.contains(uid)).collect();
         let is_same_pool = |name: Option<&String>| {
             let Some(then) = name.and_then(|name| question.pools.get(name)) else { return false };

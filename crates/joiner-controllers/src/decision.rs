@@ -1,20 +1,25 @@
 //! The record of what is decided: every decision gets an id, is kept for a while, told to the log and to whoever follows, and learns what came of
 //! its commands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use joiner_api::names::kinds;
 use joiner_record::decision::MOST_NAMED;
 use joiner_record::{
-    Alternative, Command as Told, Decision, DecisionId, Entry, Outcome, PriceChange, Ring, Settled, Subject,
-    Verb, Verdict, words,
+    Alternative, Command as Told, Completed, Decision, DecisionId, Entry, Outcome, PriceChange, Ring,
+    Subject, Verb, Verdict, words,
 };
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use tokio::sync::mpsc;
 
 use crate::command::{Command, Done, Failure};
+use crate::pods::CachedPod;
 use crate::queue::Key;
+
+/// So many decisions of a dry run are remembered.
+const MOST_TOLD: usize = 4096;
 
 /// Something decided in a step, before it has an id.
 #[derive(Debug, Clone)]
@@ -37,12 +42,41 @@ impl Decided {
 }
 
 /// An object as the subject of a decision.
-pub fn subject_of<K: kube::Resource<DynamicType = ()>>(object: &K) -> Subject {
-    Subject {
-        kind: K::kind(&()).into_owned(),
-        namespace: object.namespace(),
-        name: object.name_any(),
-        uid: object.uid(),
+pub fn subject_of<K: Referable>(object: &K) -> Subject {
+    let ObjectReference { kind, namespace, name, uid, .. } = object.reference();
+    Subject { kind: kind.unwrap_or_default(), namespace, name: name.unwrap_or_default(), uid }
+}
+
+/// What decisions and events can be about: an object, or what is kept of one.
+pub trait Referable {
+    /// A reference to it.
+    fn reference(&self) -> ObjectReference;
+}
+
+impl<K: kube::Resource<DynamicType = ()>> Referable for K {
+    fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(K::api_version(&()).into_owned()),
+            kind: Some(K::kind(&()).into_owned()),
+            name: Some(self.name_any()),
+            namespace: self.namespace(),
+            uid: self.uid(),
+            ..ObjectReference::default()
+        }
+    }
+}
+
+impl Referable for CachedPod {
+    fn reference(&self) -> ObjectReference {
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        ObjectReference {
+            api_version: text("v1"),
+            kind: text("Pod"),
+            name: Some(self.name.to_string()),
+            namespace: text(&self.common.namespace),
+            uid: text(&self.uid),
+            ..ObjectReference::default()
+        }
     }
 }
 
@@ -52,6 +86,7 @@ pub fn subject_of_key(key: &Key) -> Subject {
         Key::Claim(name) => Subject::new(kinds::NODE_CLAIM, name, None),
         Key::Node(name) => Subject::new("Node", name, None),
         Key::Pool(name) => Subject::new(kinds::NODE_POOL, name, None),
+        Key::Machine(id) => Subject::new("Machine", id, None),
         Key::Provision | Key::Disruption | Key::Collect | Key::Adoption | Key::Event(_) | Key::Record => {
             Subject::new("Key", key.to_string(), None)
         }
@@ -76,18 +111,24 @@ pub struct Journal {
     run: i64,
     /// Decisions whose commands are under way.
     under_way: BTreeMap<Key, DecisionId>,
+    /// Nothing is carried out: what has been told already would be decided again and again.
+    dry_run: bool,
+    told: BTreeSet<String>,
     follower: Option<mpsc::Sender<Entry>>,
     /// Entries that the follower had no room for.
     lost: u64,
 }
 
 impl Journal {
-    /// An empty one that keeps so many decisions of about so many bytes together.
-    pub fn new(most: usize, most_bytes: usize, begin: Timestamp) -> Self {
+    /// An empty one that keeps so many decisions of about so many bytes together. In a dry run each decision is one of what would be done, and is
+    /// recorded once.
+    pub fn new(most: usize, most_bytes: usize, begin: Timestamp, dry_run: bool) -> Self {
         Self {
             ring: Ring::new(most, most_bytes),
             run: begin.as_second(),
             under_way: BTreeMap::new(),
+            dry_run,
+            told: BTreeSet::new(),
             follower: None,
             lost: 0,
         }
@@ -114,6 +155,9 @@ impl Journal {
         moment: Moment,
     ) -> DecisionId {
         let id = DecisionId { run: self.run, number: self.ring.total() + 1 };
+        if self.dry_run && !self.is_news(&decided) {
+            return id;
+        }
         let mut subjects = decided.subjects;
         let more_subjects = subjects.len().saturating_sub(MOST_NAMED) as u64;
         subjects.truncate(MOST_NAMED);
@@ -121,7 +165,7 @@ impl Journal {
         let count = if carried_out { commands.len() } else { 0 };
         let commands = commands.iter().take(count.min(MOST_NAMED)).map(|command| {
             let (verb, object) = described(command);
-            Told { verb, object, settled: None }
+            Told { verb, object, completed: None }
         });
         let before = moment.usd_per_hour;
         let decision = Decision {
@@ -138,14 +182,29 @@ impl Journal {
             alternatives: decided.alternatives,
             commands: commands.collect(),
             more_commands: count.saturating_sub(MOST_NAMED) as u64,
+            dry_run: self.dry_run,
         };
-        if carried_out {
+        if carried_out && !self.dry_run {
             self.under_way.insert(key.clone(), id);
         }
         log(&decision);
         self.tell(|| Entry::Decided(decision.clone()));
         self.ring.push(decision);
         id
+    }
+
+    /// Whether the same has not been decided about the same objects before. Names of claims follow from their pods, so the same machines for the same
+    /// pods are the same.
+    fn is_news(&mut self, decided: &Decided) -> bool {
+        if self.told.len() >= MOST_TOLD {
+            self.told.clear();
+        }
+        let objects: Vec<String> = decided
+            .subjects
+            .iter()
+            .map(|of| format!("{}/{}/{}", of.kind, of.key(), of.uid.as_deref().unwrap_or_default()))
+            .collect();
+        self.told.insert(format!("{} {}", decided.verdict.code(), objects.join(" ")))
     }
 
     /// The commands of a step have been carried out, in order; those that are missing at the end were not tried.
@@ -159,11 +218,11 @@ impl Journal {
         let mut outcomes = results.map(outcome);
         for command in 0..MOST_NAMED {
             let outcome = outcomes.next().unwrap_or(Outcome::NotTried);
-            let settled = Settled { time: now, outcome };
-            if !self.ring.settle(id, command, settled.clone()) {
+            let completed = Completed { time: now, outcome };
+            if !self.ring.complete(id, command, completed.clone()) {
                 break;
             }
-            self.tell(|| Entry::Settled { id, command: command as u64, settled });
+            self.tell(|| Entry::Completed { id, command: command as u64, completed });
         }
     }
 
@@ -216,6 +275,10 @@ pub fn described(command: &Command) -> (Verb, Subject) {
         }
         Command::Terminate { provider_id, .. } => (Verb::Terminate, named("Machine", provider_id)),
         Command::CancelLaunch { handle, .. } => (Verb::CancelLaunch, named("Launch", &handle.0)),
+        Command::EndMachineOf { claim_uid, .. } => {
+            (Verb::Terminate, named("Machine", &format!("of the claim with uid {claim_uid}")))
+        }
+        Command::FindMachine { provider_id, .. } => (Verb::FindMachine, named("Machine", provider_id)),
         Command::CreateEvent(event) => (Verb::WriteEvent, subject_of(&**event)),
         Command::PatchEvent { namespace, name, .. } => {
             (Verb::WriteEvent, Subject::within("Event", namespace, name, None))
@@ -263,7 +326,7 @@ mod tests {
 
     #[test]
     fn outcomes_come_to_the_decision_of_their_key() {
-        let mut journal = Journal::new(8, usize::MAX, at(60).now);
+        let mut journal = Journal::new(8, usize::MAX, at(60).now, false);
         let mut told = journal.follow(16);
         let key = Key::Claim("a".to_owned());
         let commands = commands();
@@ -279,18 +342,18 @@ mod tests {
             .unwrap()
             .commands
             .iter()
-            .map(|of| of.settled.clone().unwrap().outcome)
+            .map(|of| of.completed.clone().unwrap().outcome)
             .collect();
         assert_eq!(outcomes, [Outcome::NotEmpty, Outcome::NotTried]);
         let kinds: Vec<bool> = std::iter::from_fn(|| told.try_recv().ok())
-            .map(|entry| matches!(entry, Entry::Settled { .. }))
+            .map(|entry| matches!(entry, Entry::Completed { .. }))
             .collect();
         assert_eq!(kinds, [false, true, true]);
     }
 
     #[test]
     fn a_decision_that_only_tells_has_no_commands() {
-        let mut journal = Journal::new(8, usize::MAX, at(0).now);
+        let mut journal = Journal::new(8, usize::MAX, at(0).now, false);
         let refused = Decided::new(Verdict::Refused { reasons: Vec::new(), pods: 1 }, Vec::new());
         let commands = commands();
         let id = journal.record(refused, &Key::Provision, &commands.iter().collect::<Vec<_>>(), at(1));
@@ -299,8 +362,26 @@ mod tests {
     }
 
     #[test]
+    fn a_dry_run_tells_once_what_it_would_do() {
+        let mut journal = Journal::new(8, usize::MAX, at(0).now, true);
+        let key = Key::Claim("a".to_owned());
+        let commands = commands();
+        for _ in 0..3 {
+            journal.record(emptied(), &key, &commands.iter().collect::<Vec<_>>(), at(1));
+        }
+        assert_eq!(journal.ring().total(), 1);
+        let told = journal.ring().newest_first().next().unwrap();
+        assert!(told.dry_run && words::summary(told).starts_with("would: a is empty"), "{told:?}");
+        assert!(journal.under_way.is_empty(), "nothing is carried out");
+        let mut other = emptied();
+        other.subjects[0].name = "b".to_owned();
+        journal.record(other, &key, &[], at(2));
+        assert_eq!(journal.ring().total(), 2);
+    }
+
+    #[test]
     fn a_slow_follower_is_told_what_it_missed() {
-        let mut journal = Journal::new(8, usize::MAX, at(0).now);
+        let mut journal = Journal::new(8, usize::MAX, at(0).now, false);
         let mut told = journal.follow(2);
         for _ in 0..5 {
             journal.record(emptied(), &Key::Disruption, &[], at(1));
@@ -314,7 +395,7 @@ mod tests {
 
     #[test]
     fn long_lists_are_named_in_part() {
-        let mut journal = Journal::new(8, usize::MAX, at(0).now);
+        let mut journal = Journal::new(8, usize::MAX, at(0).now, false);
         let subjects = (0..100).map(|number| Subject::new("NodeClaim", number.to_string(), None)).collect();
         let many: Vec<Command> = (0..100).flat_map(|_| commands()).collect();
         let many: Vec<&Command> = many.iter().collect();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
+use joiner_api::duration::NillableDuration;
 use joiner_api::names::NODEPOOL_LABEL;
 use joiner_provider::{Clock, Health, Monotonic, RankedOffering, Registry, Unregistered};
 use joiner_record::{Entry, Reason};
@@ -19,21 +20,26 @@ use crate::cache::{Change, ClusterCache, Store, WatchEvent};
 use crate::clock::Present;
 use crate::command::{Command, Step};
 use crate::decision::{Journal, Moment};
-use crate::executor::{Executor, Fence};
+use crate::executor::{Epoch, Executor, Fence};
+use crate::inspect::{Asked, Inspector};
+use crate::lives::Lives;
+use crate::measuring::Measured;
 use crate::metrics::Metrics;
 use crate::observed_times::ObservedTimes;
 use crate::planning::Planning;
-use crate::pods;
+use crate::pods::{self, CachedPod};
 use crate::provision::Nominations;
+use crate::pulse::Pulse;
 use crate::queue::{Key, Queue};
 use crate::record::Recorder;
 use crate::reports::Report;
 use crate::roster::{Roster, Totals};
 use crate::settings::Settings;
+use crate::steps::draining::Evictions;
 use crate::steps::emptiness;
+use crate::steps::lifecycle;
 use crate::steps::nodepools;
-use crate::steps::termination::Evictions;
-use crate::summary::{LastPlan, Summary};
+use crate::summary::{Awaited, LastPlan, Summary};
 use crate::watch;
 use crate::watch_health::WatchHealth;
 
@@ -55,10 +61,23 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// Controllers over a client and providers; they do nothing before [`Controllers::run`].
+    /// Controllers over a client and providers, alone with their cluster: nobody else leads. They do nothing before [`Controllers::run`].
     pub fn new(client: Client, registry: Registry, clock: Arc<dyn Clock>, settings: Settings) -> Self {
+        let fence = Fence::open(clock.clone(), 1);
+        Self::behind(fence, client, registry, clock, settings, Arc::default())
+    }
+
+    /// Controllers that only observe while the fence is closed, and act while it is open. Whoever decides who leads moves it.
+    pub fn behind(
+        fence: Fence,
+        client: Client,
+        registry: Registry,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let (publisher, summary) = signal::channel(Summary::default());
-        Self { engine: Engine::new(client, registry, clock, settings, publisher), summary }
+        Self { engine: Engine::new(fence, client, registry, clock, settings, publisher, metrics), summary }
     }
 
     /// The present state in numbers, renewed as things happen.
@@ -71,7 +90,7 @@ impl Controllers {
         self.engine.journal.follow(room)
     }
 
-    /// Lets writes through or not; whoever decides who leads moves it. It is open from the start.
+    /// Lets writes through or not.
     pub fn fence(&self) -> Fence {
         self.engine.executor.fence().clone()
     }
@@ -79,6 +98,16 @@ impl Controllers {
     /// What is counted.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.engine.metrics.clone()
+    }
+
+    /// Asks the loop for what it knows, from wherever.
+    pub fn inspector(&self) -> Inspector {
+        self.engine.inspector.clone()
+    }
+
+    /// Whether the loop gets on.
+    pub fn pulse(&self) -> Pulse {
+        self.engine.pulse.clone()
     }
 
     /// Runs until told to end. Writes that are under way are finished first, if that does not take too long.
@@ -117,6 +146,10 @@ pub(crate) struct Engine {
     pub(crate) watches: WatchHealth,
     /// Counts what was taken in: the generation of what decisions are made from.
     generation: u64,
+    /// Counts what was observed.
+    pub(crate) heard: u64,
+    /// What was observed when a decision was last asked for.
+    pub(crate) asked: u64,
     /// What decisions of this turn change in what all machines cost.
     decided_usd_per_hour: f64,
     /// When decisions were last written to the API, and all up to which change.
@@ -127,8 +160,10 @@ pub(crate) struct Engine {
     pub(crate) empty_since: BTreeMap<String, Monotonic>,
     /// Claims whose nodes are just being taken out.
     pub(crate) leaving: BTreeSet<String>,
-    /// Provider ids of machines that are no more.
+    /// Machines that are no more, by what their claims know them by.
     pub(crate) gone: BTreeSet<String>,
+    /// What is remembered of the lives of claims and their machines.
+    pub(crate) lives: Lives,
     /// What could not be had of late.
     pub(crate) health: Health,
     /// What claims on their way may be launched as, as it was planned; a claim that is not in it is ranked anew.
@@ -144,9 +179,17 @@ pub(crate) struct Engine {
     pub(crate) to_adopt: BTreeMap<String, Vec<Unregistered>>,
     pub(crate) reports: mpsc::Sender<Report>,
     inbox: Option<mpsc::Receiver<Report>>,
+    inspector: Inspector,
+    questions: Option<mpsc::Receiver<Asked>>,
+    pub(crate) pulse: Pulse,
     pub(crate) tasks: JoinSet<()>,
     publisher: signal::Sender<Summary>,
-    started: bool,
+    pub(crate) started: bool,
+    /// The epoch in which this process acts now; none that may write while it only observes.
+    pub(crate) epoch: Epoch,
+    /// Without leading: everything has been looked at once.
+    pub(crate) looked_around: bool,
+    pub(crate) measured: Measured,
 }
 
 /// Pods that wait for the next decision.
@@ -168,16 +211,18 @@ impl Batch {
 
 impl Engine {
     fn new(
+        fence: Fence,
         client: Client,
         registry: Registry,
         clock: Arc<dyn Clock>,
         settings: Settings,
         publisher: signal::Sender<Summary>,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let (reports, inbox) = mpsc::channel(ROOM);
-        let metrics = Arc::new(Metrics::default());
+        let (inspector, questions) = Inspector::new();
         let executor =
-            Executor::new(client.clone(), registry.clone(), clock.clone(), metrics.clone(), &settings);
+            Executor::new(client.clone(), registry.clone(), clock.clone(), metrics.clone(), &settings, fence);
         let mut cache = ClusterCache::default();
         cache.classes = registry.kinds().map(|(kind, _)| (kind.group_kind(), Store::default())).collect();
         Self {
@@ -185,7 +230,7 @@ impl Engine {
             metrics,
             client,
             registry,
-            journal: Journal::new(settings.journal, settings.journal_bytes, clock.now()),
+            journal: Journal::new(settings.journal, settings.journal_bytes, clock.now(), settings.dry_run),
             clock,
             planning: Planning::new(settings.respect_preferences),
             health: Health::new(settings.offering_pause),
@@ -204,12 +249,15 @@ impl Engine {
             refused: BTreeMap::new(),
             watches: WatchHealth::default(),
             generation: 0,
+            heard: 0,
+            asked: 0,
             decided_usd_per_hour: 0.0,
             record_written: (None, 0),
             pod_events: BTreeMap::new(),
             empty_since: BTreeMap::new(),
             leaving: BTreeSet::new(),
             gone: BTreeSet::new(),
+            lives: Lives::default(),
             last_plan: None,
             roster: Roster::default(),
             times: ObservedTimes::default(),
@@ -218,34 +266,49 @@ impl Engine {
             to_adopt: BTreeMap::new(),
             reports,
             inbox: Some(inbox),
+            inspector,
+            questions: Some(questions),
+            pulse: Pulse::default(),
             tasks: JoinSet::new(),
             publisher,
             started: false,
+            epoch: Epoch::default(),
+            looked_around: false,
+            measured: Measured::default(),
         }
     }
 
     async fn run(mut self, shutdown: impl Future<Output = ()>) {
         let mut watches = JoinSet::new();
         let mut events = watch::start(&self.client, &self.registry, &mut watches);
-        let Some(mut inbox) = self.inbox.take() else { return };
+        let (Some(mut inbox), Some(mut questions)) = (self.inbox.take(), self.questions.take()) else {
+            return;
+        };
+        let mut moves = self.executor.fence().moves();
         let mut shutdown = std::pin::pin!(shutdown);
         let mut woke = Instant::now();
         loop {
             let now = self.clock.monotonic();
-            let decides = self.started && !self.watches.blocks();
-            let due = self.queue.next_due().filter(|_| decides);
+            let due = self.queue.next_due().filter(|_| self.acts());
             let pause = due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP));
             self.metrics.set_queue_depth(self.queue.len());
             self.metrics.stalled(woke.elapsed());
+            self.pulse.rests();
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
+                Ok(()) = moves.changed() => woke = self.wakes(),
+                Some(answer) = questions.recv() => {
+                    woke = self.wakes();
+                    // Who asked may have gone away.
+                    let _ = answer.send(self.view());
+                }
                 Some(report) = inbox.recv() => {
-                    woke = Instant::now();
+                    woke = self.wakes();
                     self.take_report(report);
                 }
                 event = events.recv() => {
-                    woke = Instant::now();
+                    woke = self.wakes();
                     let Some(event) = event else { break };
                     self.take_event(event);
                     for _ in 1..AT_ONCE {
@@ -253,13 +316,12 @@ impl Engine {
                         self.take_event(event);
                     }
                 }
-                () = self.clock.sleep(pause) => woke = Instant::now(),
+                () = self.clock.sleep(pause) => woke = self.wakes(),
             }
             while self.tasks.try_join_next().is_some() {}
-            if !self.started && self.cache.is_filled() {
-                self.start();
-            }
-            if self.started && !self.watches.blocks() {
+            self.started |= self.cache.is_filled();
+            self.follow_fence();
+            if self.acts() {
                 self.turn();
             }
             self.write_record();
@@ -267,6 +329,11 @@ impl Engine {
         }
         watches.abort_all();
         self.finish(inbox).await;
+    }
+
+    fn wakes(&self) -> Instant {
+        self.pulse.works();
+        Instant::now()
     }
 
     /// What is known changes.
@@ -280,15 +347,6 @@ impl Engine {
 
     pub(crate) fn present(&self) -> Present {
         Present::of(&*self.clock)
-    }
-
-    /// Everything has been listed: from now on decisions are made.
-    fn start(&mut self) {
-        self.started = true;
-        self.adopt_unregistered();
-        self.enqueue(Key::Disruption);
-        self.enqueue(Key::Collect);
-        self.enqueue(Key::Provision);
     }
 
     /// Reconciles everything that is due.
@@ -329,6 +387,11 @@ impl Engine {
 
     /// Carries a step out.
     pub(crate) fn carry_out(&mut self, key: Key, step: Step, now: Timestamp) {
+        if !self.leads() && key != Key::Record {
+            // Whoever leads finds the same and acts on it.
+            let usd_per_hour = self.roster.totals().dollars_per_hour;
+            return self.imagine(key, step, Moment { now, snapshot: self.generation, usd_per_hour });
+        }
         for note in &step.notes {
             if let Some((name, command)) = self.recorder.record(note, now) {
                 self.spawn(Key::Event(name), Vec::new(), vec![command]);
@@ -339,6 +402,7 @@ impl Engine {
             let before = self.roster.totals().dollars_per_hour + self.decided_usd_per_hour;
             self.decided_usd_per_hour += decided.change_usd_per_hour.unwrap_or(0.0);
             let moment = Moment { now, snapshot: self.generation, usd_per_hour: before };
+            self.measure_decision(&decided);
             self.journal.record(decided, &key, &commands, moment);
         }
         if let Some(again) = step.requeue_at {
@@ -360,9 +424,11 @@ impl Engine {
 
     fn take_event(&mut self, event: WatchEvent) {
         self.take_in();
+        self.heard += 1;
         match event {
             WatchEvent::Pod(event) => {
-                self.cache.pods.observe(event).into_iter().for_each(|of| self.pod_changed(&of))
+                let (changes, whole) = self.cache.observe_pod(event);
+                changes.iter().for_each(|change| self.pod_changed(change, whole.as_deref()));
             }
             WatchEvent::Node(event) => {
                 self.cache.nodes.observe(event).into_iter().for_each(|of| self.node_changed(&of));
@@ -372,6 +438,8 @@ impl Engine {
             }
             WatchEvent::Pool(event) => {
                 for change in self.cache.pools.observe(event) {
+                    self.tell_transitions_of_pool(&change);
+                    self.measure_pool(&change);
                     self.pool_changed(&change.key);
                     if change.new.is_none() {
                         self.reconciled.remove(&Key::Pool(change.key));
@@ -387,6 +455,7 @@ impl Engine {
                 self.batch.decided.clear();
                 self.classes_changed();
             }
+            WatchEvent::Overlay(_) if !self.settings.node_overlays => self.cache.overlays.set_absent(),
             WatchEvent::Overlay(event) => self.planning.overlays(&self.cache.overlays.observe(event)),
             WatchEvent::DaemonSet(event) => self.planning.daemon_sets(&self.cache.daemon_sets.observe(event)),
             WatchEvent::Budget(event) => drop(self.cache.budgets.observe(event)),
@@ -402,7 +471,7 @@ impl Engine {
                 self.planning.priority_classes(&self.cache.priority_classes.observe(event))
             }
             WatchEvent::CsiNode(event) => self.planning.csi_nodes(&self.cache.csi_nodes.observe(event)),
-            WatchEvent::Attachment(event) => drop(self.cache.attachments.observe(event)),
+            WatchEvent::Attachment(event) => self.cache.observe_attachment(event),
             WatchEvent::WatchFailed(failure) => self.watch_failed(failure),
             WatchEvent::WatchRecovered(watched) => self.watch_recovered(&watched),
         }
@@ -418,9 +487,11 @@ impl Engine {
         self.queue.add(key, now);
     }
 
-    fn pod_changed(&mut self, change: &Change<Pod>) {
+    /// `whole` is the pod itself, if it has come or changed.
+    fn pod_changed(&mut self, change: &Change<CachedPod>, whole: Option<&Pod>) {
         self.cache.index_pod(change);
-        self.planning.pod(change);
+        self.planning.pod(change, whole);
+        self.measure_pod(change);
         let key = &change.key;
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         let nodes: BTreeSet<&str> = [old, new].into_iter().flatten().filter_map(pods::node_name).collect();
@@ -429,19 +500,18 @@ impl Engine {
         }
         if new.is_some_and(pods::is_provisionable) {
             self.provisionable.insert(key.clone());
-            let uid = new.and_then(|pod| pod.metadata.uid.clone()).unwrap_or_default();
-            self.pod_waits(uid);
+            self.pod_waits(new.map(|pod| pod.uid.to_string()).unwrap_or_default());
         } else if self.provisionable.remove(key) {
             self.refused.remove(key);
-            if let Some(uid) = old.and_then(|pod| pod.metadata.uid.as_ref()) {
-                self.batch.decided.remove(uid);
+            if let Some(pod) = old {
+                self.batch.decided.remove(&*pod.uid);
             }
         }
         if new.is_none()
-            && let Some(uid) = old.and_then(|pod| pod.metadata.uid.as_ref())
+            && let Some(pod) = old
         {
-            self.evictions.done(uid);
-            self.times.forget(uid);
+            self.evictions.done(&pod.uid);
+            self.times.forget(&pod.uid);
         }
     }
 
@@ -460,7 +530,13 @@ impl Engine {
         }
     }
 
-    fn pod_on_node_changed(&mut self, name: &str, listed: bool, old: Option<&Pod>, new: Option<&Pod>) {
+    fn pod_on_node_changed(
+        &mut self,
+        name: &str,
+        listed: bool,
+        old: Option<&CachedPod>,
+        new: Option<&CachedPod>,
+    ) {
         let Some(node) = self.cache.nodes.get(name).cloned() else { return };
         for claim in self.cache.claims_of(&node) {
             self.roster.touch(claim.name_any());
@@ -470,14 +546,13 @@ impl Engine {
         }
         let Some(claim) = self.cache.claim_of(&node).map(|claim| claim.name_any()) else { return };
         let now = self.clock.monotonic();
-        let became = |is: fn(&Pod) -> bool| new.is_some_and(is) && !old.is_some_and(is);
+        let became = |is: fn(&CachedPod) -> bool| new.is_some_and(is) && !old.is_some_and(is);
         let of_daemon = new.or(old).is_some_and(pods::is_daemon);
         let moved = became(|pod| pods::node_name(pod).is_some())
             || became(pods::is_terminal)
-            || became(pods::is_terminating)
-            || new.is_none();
-        // A list tells what is, not what happened: it starts no timer anew.
-        if moved && !of_daemon && !listed {
+            || became(pods::is_terminating);
+        // The first list tells what is, not what happened: it starts no timer anew.
+        if moved && !of_daemon && !(listed && old.is_none()) {
             self.pod_events.insert(claim.clone(), now);
             self.enqueue(Key::Claim(claim));
         }
@@ -487,6 +562,8 @@ impl Engine {
     pub(crate) fn node_changed(&mut self, change: &Change<Node>) {
         self.cache.index_node(change);
         self.planning.node(change);
+        self.tell_transitions_of_node(change);
+        self.measure_node(change);
         self.enqueue(Key::Node(change.key.clone()));
         self.enqueue(Key::Disruption);
         let nodes = [change.old.as_deref(), change.new.as_deref()];
@@ -517,8 +594,10 @@ impl Engine {
     }
 
     pub(crate) fn claim_changed(&mut self, change: &Change<NodeClaim>) {
+        self.measure_claim(change);
         self.cache.index_claim(change);
         self.planning.claim(change);
+        self.follow_life(change);
         self.roster.touch(change.key.clone());
         self.enqueue(Key::Claim(change.key.clone()));
         self.enqueue(Key::Disruption);
@@ -565,11 +644,6 @@ impl Engine {
                 self.times.forget(uid);
             }
             self.pauses.remove(&Key::Claim(change.key.clone()));
-            if let Some(id) =
-                change.old.as_ref().and_then(|claim| claim.status.as_ref()?.provider_id.as_ref())
-            {
-                self.gone.remove(id);
-            }
         }
     }
 
@@ -577,16 +651,59 @@ impl Engine {
         self.enqueue(Key::Pool(pool.to_owned()));
         self.enqueue(Key::Disruption);
         self.enqueue(Key::Provision);
-        let of_pool =
-            |claim: &&Arc<NodeClaim>| claim.labels().get(NODEPOOL_LABEL).is_some_and(|of| of == pool);
-        let claims: Vec<String> =
-            self.cache.claims.values().filter(of_pool).map(|claim| claim.name_any()).collect();
+        let claims: Vec<String> = self.cache.claims_in_pool(pool).map(|claim| claim.name_any()).collect();
         claims.into_iter().for_each(|claim| self.enqueue(Key::Claim(claim)));
+    }
+
+    /// Where pods wait to go, of the first that were given a place.
+    fn awaited(&self) -> BTreeMap<String, Awaited> {
+        let given = self.provisionable.iter().filter(|pod| !self.refused.contains_key(*pod));
+        let pods =
+            given.take(REFUSALS).filter_map(|key| Some((self.cache.pods.get(key)?.uid.to_string(), key)));
+        let pods: BTreeMap<String, &String> = pods.collect();
+        if pods.is_empty() {
+            return BTreeMap::new();
+        }
+        let uids = pods.keys().cloned().collect();
+        let (present, settings) = (self.present(), &self.settings);
+        let places = self.nominations.expected(&self.cache, &uids, &self.times, present, settings);
+        let awaited = places.into_iter().filter_map(|(uid, place)| {
+            let node = self.cache.nodes.get(&place);
+            let claim = self.cache.claims.get(&place).or_else(|| self.cache.claim_of(node?));
+            let lacks = claim.and_then(|claim| lifecycle::lacks(claim));
+            Some(((*pods.get(&uid)?).clone(), Awaited { place, lacks }))
+        });
+        awaited.collect()
+    }
+
+    /// How long empty machines may still be there.
+    fn empty_go_within(&self) -> Duration {
+        let waits = self.roster.pools_with_empty().filter_map(|pool| {
+            let after = self.cache.pools.get(pool)?.spec.disruption.consolidate_after.as_deref();
+            let after = NillableDuration::parse(after.unwrap_or("0s")).ok()?.duration()?;
+            let after = Duration::from_nanos(after.nanos().max(0).unsigned_abs());
+            // A few looks at them, and the wait between finding them empty and believing it.
+            Some(after + self.settings.validation_wait + 2 * self.settings.retry_interval)
+        });
+        waits.max().unwrap_or_default()
+    }
+
+    /// Whether anything is about to be done, as far as is known now.
+    fn is_under_way(&self, Totals { starting, leaving, .. }: Totals) -> bool {
+        let undecided = self.provisionable.len() > self.refused.len();
+        // What was refused is tried again once after everything that has happened since.
+        let untried = !self.refused.is_empty() && self.asked != self.heard;
+        let begins = !self.started || self.batch.opened.is_some() || !self.to_launch.is_empty();
+        begins || undecided || untried || starting > 0 || leaving > 0 || !self.busy.is_empty()
     }
 
     fn publish(&mut self, now: Timestamp) {
         self.roster.refresh(&self.cache, &self.registry);
-        let Totals { nodes, starting, leaving, dollars_per_hour } = self.roster.totals();
+        let totals = self.roster.totals();
+        let Totals { nodes, starting, leaving, dollars_per_hour } = totals;
+        let (awaited, under_way, empty_go_within) =
+            (self.awaited(), self.is_under_way(totals), self.empty_go_within());
+        let leads = self.leads();
         let journal = self.journal.ring();
         let refusals = self.refused.iter().take(REFUSALS);
         let refusals = refusals.map(|(pod, why)| (pod.clone(), why.clone())).collect();
@@ -599,12 +716,16 @@ impl Engine {
             let summary = Summary {
                 time: have.time,
                 ready: self.started && !self.watches.blocks(),
+                leads,
                 nodes,
                 starting,
                 leaving,
                 pending_pods: self.provisionable.len(),
                 refused_pods: self.refused.len(),
                 refusals,
+                awaited,
+                under_way,
+                empty_go_within,
                 dollars_per_hour,
                 last_plan: self.last_plan,
                 watch_troubles: self.watches.troubles().cloned().collect(),

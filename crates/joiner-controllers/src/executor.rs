@@ -6,6 +6,7 @@
 
 mod calls;
 mod fence;
+mod guard;
 mod lanes;
 mod machines;
 mod rate;
@@ -22,6 +23,7 @@ use tracing::Instrument;
 
 use self::calls::{Calls, Problem};
 pub use self::fence::{Epoch, Fence};
+pub use self::guard::{Guard, GuardLayer, NotSent};
 pub use self::lanes::Lane;
 use self::lanes::Lanes;
 use self::versions::Versions;
@@ -52,20 +54,21 @@ struct Shared {
 }
 
 impl Executor {
-    /// An executor over a client and providers.
+    /// An executor over a client and providers, whose writes pass this fence.
     pub fn new(
         client: Client,
         registry: Registry,
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
         settings: &Settings,
+        fence: Fence,
     ) -> Self {
         let shared = Shared {
             calls: Calls::new(client),
             registry,
             lanes: Lanes::new(&settings.lanes, clock.clone(), metrics.clone()),
             clock,
-            fence: Fence::open(1),
+            fence,
             metrics,
             call_timeout: settings.call_timeout,
             provider_timeout: settings.provider_timeout,
@@ -80,7 +83,7 @@ impl Executor {
 
     /// What is not sent yet is dropped; what was sent is seen to its end.
     pub fn stop(&self) {
-        self.shared.fence.close();
+        self.shared.fence.retire();
         self.shared.lanes.shut();
     }
 
@@ -155,6 +158,12 @@ impl Executor {
             }
             Command::CancelLaunch { class, handle } => {
                 return self.cancel(epoch, class, handle).await.map_err(Problem::Refused);
+            }
+            Command::EndMachineOf { class, claim_uid } => {
+                return self.end_machine_of(epoch, class, claim_uid).await.map_err(Problem::Refused);
+            }
+            Command::FindMachine { class, provider_id } => {
+                return self.find_machine(class, provider_id).await.map_err(Problem::Refused);
             }
             _ => {}
         }

@@ -22,7 +22,7 @@
 //! * **Nothing is bought twice.** Answers to writes enter the cache at once, and claims on their way count as machines.
 //! * **One bad thing stops itself.** A step that panics is caught and its key left alone for a while. Calls go through lanes with bounds; a write
 //!   without an answer is read back before its key is reconciled again.
-//! * **Nobody writes who may not.** Each write passes a [`Fence`] just before it is sent.
+//! * **Nobody writes who may not.** Each write passes a [`Fence`] just before it is sent; a [`lease`] opens it for one process at a time. The others observe.
 //! * **Equal runs are equal.** Time comes from a [`Clock`](joiner_provider::Clock) and tokio's timers, names from a seed; queues and maps are ordered. With paused time and one
 //!   thread two runs write the same things at the same moments.
 //!
@@ -35,18 +35,26 @@ mod backoff;
 pub mod cache;
 pub mod claims;
 mod clock;
+mod collect;
 pub mod command;
 mod deciding;
 pub mod decision;
 mod engine;
 pub mod executor;
+pub mod hooks;
+pub mod inspect;
+mod leadership;
+pub mod lease;
+mod lives;
 mod machines;
+mod measuring;
 pub mod metrics;
 pub mod observed_times;
 mod offerings;
 pub mod planning;
 pub mod pods;
 pub mod provision;
+pub mod pulse;
 pub mod queue;
 mod reconcile;
 pub mod record;
@@ -54,6 +62,7 @@ pub mod record_map;
 mod reports;
 mod roster;
 mod settings;
+mod slim;
 pub mod steps;
 mod summary;
 mod tasks;
@@ -63,7 +72,10 @@ pub mod watch_health;
 
 pub use clock::{Present, RuntimeClock};
 pub use engine::Controllers;
-pub use executor::Fence;
+pub use executor::{Fence, GuardLayer};
+pub use inspect::Inspector;
+pub use lease::{Leadership, LeaseSettings};
 pub use metrics::Metrics;
+pub use pulse::Pulse;
 pub use settings::{LaneLimits, LaneSettings, Settings};
-pub use summary::{LastPlan, Summary};
+pub use summary::{Awaited, LastPlan, Summary};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
-use joiner_api::names::conditions;
+use joiner_api::names::{NODEPOOL_LABEL, conditions};
 use joiner_provider::{
     Error, LaunchRequest, Provider, RankedOffering, TypeSet, Unavailable, Unregistered, offerings_of_claim,
 };
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::command::Failure;
 use crate::engine::Engine;
 use crate::executor::{Epoch, Executor};
-use crate::provision;
+use crate::provision::{self, Context};
 use crate::queue::Key;
 use crate::reports::Report;
 use crate::steps::lifecycle::{self, condition, is_true, signed};
@@ -84,6 +84,9 @@ impl Engine {
 
     /// The claim is launched at the end of this turn, together with the others.
     pub(crate) fn launch_soon(&mut self, claim: Arc<NodeClaim>) {
+        if !self.leads() {
+            return;
+        }
         self.busy.insert(Key::Claim(claim.name_any()), false);
         self.to_launch.push(claim);
     }
@@ -92,7 +95,12 @@ impl Engine {
     pub(crate) fn launch(&mut self) {
         let now = self.now();
         let mut batches: BTreeMap<String, Batch> = BTreeMap::new();
-        for claim in std::mem::take(&mut self.to_launch) {
+        let to_launch = std::mem::take(&mut self.to_launch);
+        if to_launch.is_empty() {
+            return;
+        }
+        let overlaid = self.overlaid(now);
+        for claim in to_launch {
             let class = &claim.spec.node_class_ref;
             let Some(provider) = self.registry.provider_of(class) else {
                 self.busy.remove(&Key::Claim(claim.name_any()));
@@ -105,10 +113,12 @@ impl Engine {
                 requests: Vec::new(),
                 hopeless: Vec::new(),
             });
-            match self.offerings_to_try(&claim, &types, &unavailable) {
+            let overlaid = claim.labels().get(NODEPOOL_LABEL).and_then(|pool| overlaid.get(pool)).cloned();
+            match self.offerings_to_try(&claim, overlaid.as_deref().unwrap_or(&types), &unavailable) {
                 Ok(offerings) => batch.requests.push(LaunchRequest {
                     class: provision::stored_class(&self.cache, class),
                     offerings,
+                    overlaid,
                     unavailable_subnets: unavailable.subnets().clone(),
                     deadline: lifecycle::created(&claim, now)
                         .checked_add(signed(self.settings.launch_timeout))
@@ -122,6 +132,20 @@ impl Engine {
             let (executor, epoch) = (self.executor.clone(), self.executor.fence().epoch());
             self.tasks.spawn(run(batch, executor, epoch, self.reports.clone()));
         }
+    }
+
+    /// The types of pools as overlays make them now.
+    fn overlaid(&mut self, now: Timestamp) -> BTreeMap<String, Arc<TypeSet>> {
+        let context = Context {
+            registry: &self.registry,
+            settings: &self.settings,
+            health: &self.health,
+            expected: &BTreeMap::new(),
+            provisionable: &self.provisionable,
+            watches: &self.watches,
+            now,
+        };
+        self.planning.overlaid(&self.cache, &context)
     }
 
     /// The offerings of the plan that can still be had. After a restart, or when none is left of them, the claim itself tells: it allows

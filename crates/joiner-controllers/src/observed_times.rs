@@ -11,10 +11,10 @@ use jiff::{SignedDuration, Timestamp};
 use joiner_api::NodeClaim;
 use joiner_api::names::TERMINATION_TIMESTAMP_ANNOTATION;
 use joiner_provider::Monotonic;
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use crate::clock::Present;
+use crate::pods::CachedPod;
 
 /// When the times of objects were first seen, by the uid of the object.
 #[derive(Debug, Default)]
@@ -59,9 +59,8 @@ impl ObservedTimes {
     }
 
     /// Takes note of when a pod is to be gone.
-    pub fn observe_pod(&mut self, pod: &Pod, present: Present) {
-        let end = pod.metadata.deletion_timestamp.as_ref().map(|time| time.0);
-        self.observe(pod.metadata.uid.as_deref().unwrap_or_default(), end, present);
+    pub fn observe_pod(&mut self, pod: &CachedPod, present: Present) {
+        self.observe(&pod.uid, pod.deletion(), present);
     }
 
     /// The object is gone.

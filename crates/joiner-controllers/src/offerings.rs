@@ -41,10 +41,15 @@ pub(crate) fn unavailable(context: &Context, class: &NodeClassReference) -> Unav
 pub(crate) fn of_plan(
     prices: &BTreeMap<OfferingKey, f64>,
     claim: &NodeClaim,
+    overlaid: Option<&TypeSet>,
     context: &Context,
 ) -> Vec<RankedOffering> {
     let class = &claim.spec.node_class_ref;
-    let allowed = offerings_of_claim(claim, &context.registry.types(class), &unavailable(context, class));
+    let unavailable = unavailable(context, class);
+    let allowed = match overlaid {
+        Some(types) => offerings_of_claim(claim, types, &unavailable),
+        None => offerings_of_claim(claim, &context.registry.types(class), &unavailable),
+    };
     let mut allowed = allowed.unwrap_or_default();
     for offering in &mut allowed {
         offering.price = prices.get(&offering.key).copied().unwrap_or(offering.price);

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use joiner_api::instance_type::InstanceType;
 use joiner_api::nodepool::NodeClassReference;
 use joiner_api::{NodeClaim, NodeOverlay};
 use joiner_core::model::Snapshot;
-use joiner_provider::Unavailable;
+use joiner_provider::{TypeSet, Unavailable};
 use joiner_state::{Cluster, Options, PodIntent, Problem};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -15,9 +16,9 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use kube::ResourceExt;
 
-use crate::cache::{Change, ClusterCache, key_of};
+use crate::cache::{Change, ClusterCache};
 use crate::offerings::{unavailable, with_stock};
-use crate::pods;
+use crate::pods::{self, CachedPod};
 use crate::provision::{self, Context};
 use crate::steps::nodepools;
 
@@ -30,6 +31,8 @@ pub struct Planning {
     /// By class: the generation of its types, and the offerings that were left out.
     types: BTreeMap<NodeClassReference, (u64, Unavailable)>,
     pools: BTreeSet<String>,
+    /// What overlays make of the types of pools, as the cluster and as providers have it.
+    overlaid: BTreeMap<String, (Arc<[InstanceType]>, Arc<TypeSet>)>,
     /// Objects that cannot be read, and why.
     problems: BTreeMap<String, String>,
 }
@@ -43,17 +46,16 @@ impl Planning {
             intended: BTreeSet::new(),
             types: BTreeMap::new(),
             pools: BTreeSet::new(),
+            overlaid: BTreeMap::new(),
             problems: BTreeMap::new(),
         }
     }
 
     /// A pod has changed. One that waits is left out until somebody asks for it.
-    pub fn pod(&mut self, change: &Change<Pod>) {
-        self.follow("Pod", change, Cluster::add_pod, |cluster, namespace, name| {
-            cluster.remove_pod(namespace, name);
-        });
+    pub fn pod(&mut self, change: &Change<CachedPod>, whole: Option<&Pod>) {
+        self.follow("Pod", &change.key, whole, Cluster::add_pod, Cluster::remove_pod);
         if change.new.as_deref().is_some_and(|pod| pods::node_name(pod).is_none()) {
-            let is_new = change.old.as_ref().map(|pod| pod.uid()) != change.new.as_ref().map(|pod| pod.uid());
+            let is_new = change.old.as_ref().map(|pod| &pod.uid) != change.new.as_ref().map(|pod| &pod.uid);
             if is_new || !self.intended.contains(&change.key) {
                 self.cluster.intend(&change.key, PodIntent::LeftOut);
             }
@@ -62,13 +64,14 @@ impl Planning {
 
     /// A node has changed.
     pub fn node(&mut self, change: &Change<Node>) {
-        self.follow("Node", change, Cluster::add_node, |cluster, _, name| cluster.remove_node(name));
+        let remove = |cluster: &mut Cluster, _: &str, name: &str| cluster.remove_node(name);
+        self.follow("Node", &change.key, change.new.as_deref(), Cluster::add_node, remove);
     }
 
     /// A claim has changed.
     pub fn claim(&mut self, change: &Change<NodeClaim>) {
         let remove = |cluster: &mut Cluster, _: &str, name: &str| cluster.remove_nodeclaim(name);
-        self.follow("NodeClaim", change, Cluster::add_nodeclaim, remove);
+        self.follow("NodeClaim", &change.key, change.new.as_deref(), Cluster::add_nodeclaim, remove);
     }
 
     /// Overlays have changed.
@@ -125,26 +128,28 @@ impl Planning {
         add: impl Fn(&mut Cluster, &K) -> Result<(), Problem>,
         remove: impl Fn(&mut Cluster, &str, &str),
     ) {
-        changes.iter().for_each(|change| self.follow(kind, change, &add, &remove));
+        for change in changes {
+            self.follow(kind, &change.key, change.new.as_deref(), &add, &remove);
+        }
     }
 
     /// An object that cannot be read counts as if it were not there, and its problem is told.
-    fn follow<K: ResourceExt>(
+    fn follow<K>(
         &mut self,
         kind: &str,
-        change: &Change<K>,
+        key: &str,
+        new: Option<&K>,
         add: impl Fn(&mut Cluster, &K) -> Result<(), Problem>,
         remove: impl Fn(&mut Cluster, &str, &str),
     ) {
-        let (namespace, name) = change.key.split_once('/').unwrap_or(("", &change.key));
-        let problem = match &change.new {
-            Some(object) => add(&mut self.cluster, object).err(),
-            None => None,
-        };
-        if change.new.is_none() || problem.is_some() {
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        let problem = new.and_then(|object| add(&mut self.cluster, object).err());
+        if new.is_none() || problem.is_some() {
             remove(&mut self.cluster, namespace, name);
         }
-        self.note(format!("{kind} {}", change.key), problem);
+        if problem.is_some() || !self.problems.is_empty() {
+            self.note(format!("{kind} {key}"), problem);
+        }
     }
 
     fn note(&mut self, object: String, problem: Option<Problem>) {
@@ -164,13 +169,34 @@ impl Planning {
     pub fn snapshot(
         &mut self,
         cache: &ClusterCache,
-        waiting: &[Arc<Pod>],
+        waiting: &[Arc<CachedPod>],
         context: &Context,
     ) -> Arc<Snapshot> {
         self.renew_types(cache, context);
         self.renew_pools(cache, context);
         self.renew_intents(cache, waiting, context);
         self.cluster.snapshot()
+    }
+
+    /// The types of pools as overlays make them, by pool; those that see what their provider offers are not in it.
+    pub fn overlaid(&mut self, cache: &ClusterCache, context: &Context) -> BTreeMap<String, Arc<TypeSet>> {
+        let mut before = std::mem::take(&mut self.overlaid);
+        if cache.overlays.values().next().is_none() {
+            return BTreeMap::new();
+        }
+        self.renew_types(cache, context);
+        self.renew_pools(cache, context);
+        for pool in &self.pools {
+            let Some(types) = self.cluster.changed_types_of(pool) else { continue };
+            // Hundreds of types are copied only when they have changed.
+            let kept = before.remove(pool).filter(|(of, _)| Arc::ptr_eq(of, &types));
+            let made = kept.unwrap_or_else(|| {
+                let set = TypeSet { types: types.to_vec(), ..TypeSet::default() };
+                (types, Arc::new(set))
+            });
+            self.overlaid.insert(pool.clone(), made);
+        }
+        self.overlaid.iter().map(|(pool, (_, set))| (pool.clone(), set.clone())).collect()
     }
 
     fn renew_types(&mut self, cache: &ClusterCache, context: &Context) {
@@ -205,12 +231,11 @@ impl Planning {
         let mut there = BTreeSet::new();
         for pool in pools {
             let class = provision::class_of(cache, pool);
-            let facts = nodepools::Facts {
+            let facts = nodepools::Readiness {
                 pool,
                 class: class.as_deref(),
                 class_trouble: context.watches.of_class(&pool.spec.template.spec.node_class_ref),
                 well_known: &well_known,
-                machines: Vec::new(),
                 now: context.now,
             };
             let problem = self.cluster.add_nodepool(&nodepools::with_conditions(&facts)).err();
@@ -227,17 +252,17 @@ impl Planning {
         self.pools = there;
     }
 
-    fn renew_intents(&mut self, cache: &ClusterCache, waiting: &[Arc<Pod>], context: &Context) {
+    fn renew_intents(&mut self, cache: &ClusterCache, waiting: &[Arc<CachedPod>], context: &Context) {
         let mut wanted: BTreeMap<String, PodIntent> = BTreeMap::new();
         for key in context.provisionable {
-            let uid = cache.pods.get(key).and_then(|pod| pod.uid());
-            if let Some(place) = uid.and_then(|uid| context.expected.get(&uid)) {
+            let place = cache.pods.get(key).and_then(|pod| context.expected.get(&*pod.uid));
+            if let Some(place) = place {
                 wanted.insert(key.clone(), PodIntent::Expected(place));
             }
         }
         for pod in waiting {
             let is_bound = pods::node_name(pod).is_some();
-            wanted.insert(key_of(&**pod), if is_bound { PodIntent::Moving } else { PodIntent::AsSeen });
+            wanted.insert(pod.key(), if is_bound { PodIntent::Moving } else { PodIntent::AsSeen });
         }
         for key in self.intended.iter().filter(|key| !wanted.contains_key(*key)) {
             self.cluster.intend(key, PodIntent::LeftOut);

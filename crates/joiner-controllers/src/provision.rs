@@ -14,17 +14,16 @@ use joiner_core::explain::{Cause, Listed, Reject};
 use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
 use joiner_core::plan::{Plan, PlannedMachine};
-use joiner_provider::{GroupKind, Health, Monotonic, OfferingKey, RankedOffering, Registry};
+use joiner_provider::{GroupKind, Health, Monotonic, OfferingKey, RankedOffering, Registry, TypeSet};
 use joiner_record::{Alternative, Machine, Reason};
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use crate::cache::{ClusterCache, key_of};
+use crate::cache::ClusterCache;
 use crate::claims;
 use crate::clock::Present;
 use crate::observed_times::ObservedTimes;
 use crate::offerings::{of_plan, planned_prices};
-use crate::pods;
+use crate::pods::{self, CachedPod};
 use crate::settings::Settings;
 use crate::steps::lifecycle::{condition, is_true, signed};
 use crate::watch_health::WatchHealth;
@@ -141,9 +140,9 @@ pub struct Proposal {
 }
 
 /// Pods that wait for a decision, keys in order: those the scheduler refused, and those of nodes that go.
-pub fn waiting(cache: &ClusterCache, context: &Context) -> Vec<Arc<Pod>> {
-    let unexpected = |pod: &Pod| !pod.uid().is_some_and(|uid| context.expected.contains_key(&uid));
-    let mut found: Vec<Arc<Pod>> = context
+pub fn waiting(cache: &ClusterCache, context: &Context) -> Vec<Arc<CachedPod>> {
+    let unexpected = |pod: &CachedPod| !context.expected.contains_key(&*pod.uid);
+    let mut found: Vec<Arc<CachedPod>> = context
         .provisionable
         .iter()
         .filter_map(|key| cache.pods.get(key))
@@ -158,22 +157,18 @@ pub fn waiting(cache: &ClusterCache, context: &Context) -> Vec<Arc<Pod>> {
 }
 
 /// Pods that will need another place because their node goes.
-pub fn moving(cache: &ClusterCache) -> impl Iterator<Item = &Arc<Pod>> {
+pub fn moving(cache: &ClusterCache) -> impl Iterator<Item = &Arc<CachedPod>> {
     cache.going().flat_map(|node| cache.pods_on(node)).filter(|pod| pods::is_reschedulable(pod))
 }
 
 /// Whether budgets keep a pod where it is for good.
-fn is_held(cache: &ClusterCache, pod: &Pod, now: Timestamp) -> bool {
+fn is_held(cache: &ClusterCache, pod: &CachedPod, now: Timestamp) -> bool {
     if !pods::is_evictable(pod, now) {
         return false;
     }
-    let mut budgets = cache.budgets.values().filter(|budget| {
-        budget.namespace() == pod.namespace()
-            && budget
-                .spec
-                .as_ref()
-                .and_then(|spec| spec.selector.as_ref())
-                .is_some_and(|of| pods::selects(of, pod))
+    let mut budgets = cache.budgets.in_namespace(&pod.common.namespace).filter(|budget| {
+        let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        selector.is_some_and(|of| pods::selects(of, pod))
     });
     let Some(budget) = budgets.next() else { return false };
     if budgets.next().is_some() {
@@ -227,13 +222,13 @@ pub fn raise(
     cache: &ClusterCache,
     snapshot: &Snapshot,
     plan: &Plan,
-    waiting: &[Arc<Pod>],
+    waiting: &[Arc<CachedPod>],
     context: &Context,
+    overlaid: &BTreeMap<String, Arc<TypeSet>>,
     is_taken: impl Fn(&str) -> bool,
 ) -> Proposal {
     let name = |pod: &PodIdx| snapshot.pods[pod.at()].name.to_string();
-    let uids: BTreeMap<String, String> =
-        waiting.iter().map(|pod| (key_of(&**pod), pod.uid().unwrap_or_default())).collect();
+    let uids: BTreeMap<String, String> = waiting.iter().map(|pod| (pod.key(), pod.uid.to_string())).collect();
     let mut claims: Vec<Planned> = Vec::new();
     let mut prices: BTreeMap<usize, BTreeMap<OfferingKey, f64>> = BTreeMap::new();
     for machine in &plan.machines {
@@ -247,7 +242,8 @@ pub fn raise(
         let claim = claims::claim_of(snapshot, machine, object, &pod_uids, context.settings.seed, is_used);
         let at = pool.catalogue.at();
         let prices = prices.entry(at).or_insert_with(|| planned_prices(snapshot, &snapshot.catalogues[at]));
-        let offerings = of_plan(prices, &claim, context);
+        let types = overlaid.get(&*pool.name).map(|types| &**types);
+        let offerings = of_plan(prices, &claim, types, context);
         let machine = described(snapshot, machine, &claim, &pods);
         claims.push(Planned { claim, pods, offerings, price: machine.usd_per_hour, machine });
     }

@@ -20,12 +20,31 @@ pub enum Key {
     Disruption,
     /// Instances and claims that lost each other.
     Collect,
+    /// A machine of which nobody knows whether it is still there, by its provider id.
+    Machine(String),
     /// Machines that the provider does not know of yet.
     Adoption,
     /// An event to write, by its own name.
     Event(String),
     /// The record of decisions to write.
     Record,
+}
+
+impl Key {
+    /// The controller of the original that does the same, as metrics name it.
+    pub fn controller(&self) -> &'static str {
+        match self {
+            Self::Claim(_) => "nodeclaim.lifecycle",
+            Self::Node(_) => "node.termination",
+            Self::Pool(_) => "nodepool.counter",
+            Self::Provision => "provisioner",
+            Self::Disruption => "disruption",
+            Self::Collect => "nodeclaim.garbagecollection",
+            Self::Adoption => "nodeclaim.adoption",
+            Self::Event(_) => "events",
+            Self::Record => "record",
+        }
+    }
 }
 
 impl fmt::Display for Key {
@@ -37,6 +56,7 @@ impl fmt::Display for Key {
             Self::Provision => out.write_str("provisioning"),
             Self::Disruption => out.write_str("disruption"),
             Self::Collect => out.write_str("collection"),
+            Self::Machine(id) => write!(out, "machine/{id}"),
             Self::Adoption => out.write_str("adoption"),
             Self::Event(name) => write!(out, "event/{name}"),
             Self::Record => out.write_str("record"),
@@ -69,6 +89,15 @@ impl Queue {
     /// When something is due next.
     pub fn next_due(&self) -> Option<Monotonic> {
         self.order.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// How many keys of each controller are waiting.
+    pub fn by_controller(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for key in self.due.keys() {
+            *counts.entry(key.controller()).or_default() += 1;
+        }
+        counts
     }
 
     /// How many keys are waiting.

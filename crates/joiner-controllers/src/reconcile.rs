@@ -7,10 +7,11 @@ use jiff::Timestamp;
 use joiner_api::condition::{ConditionSet, ConditionTypes};
 use joiner_api::names::{self, NODEPOOL_LABEL, conditions};
 use joiner_api::{NodeClaim, NodePool};
-use joiner_provider::Registry;
+use joiner_provider::{HookPoint, Registry};
 use joiner_record::decision::MOST_NAMED;
 use joiner_record::{Nomination, Reason, Subject, Verdict};
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -21,7 +22,9 @@ use crate::engine::Engine;
 use crate::provision::{self, Proposal};
 use crate::queue::Key;
 use crate::record::Note;
+use crate::steps::detaching::Attached;
 use crate::steps::emptiness::{self, Candidate, Stays};
+use crate::steps::hydration;
 use crate::steps::lifecycle::{self, status_patch, subject};
 use crate::steps::nodepools;
 use crate::steps::termination::{self, disrupted_taints};
@@ -41,6 +44,7 @@ impl Engine {
             Key::Pool(name) => self.reconcile_pool(name, now),
             Key::Provision => self.provision(),
             Key::Disruption => self.disrupt(now),
+            Key::Collect if !self.leads() => {}
             Key::Collect => {
                 self.list_instances();
                 self.requeue_after(&Key::Collect, self.settings.collect_interval);
@@ -51,7 +55,7 @@ impl Engine {
                     self.adopt(machines);
                 }
             }
-            Key::Event(_) | Key::Record => {}
+            Key::Event(_) | Key::Record | Key::Machine(_) => {}
         }
     }
 
@@ -62,14 +66,15 @@ impl Engine {
         }
         let present = self.present();
         self.times.observe_claim(&claim, present);
-        let nodes: Vec<&Node> = self.cache.nodes_of(&claim).into_iter().map(|node| &**node).collect();
+        let machines = self.machines_of(&claim);
+        let compare =
+            claim.metadata.deletion_timestamp.is_none() && self.is_to_compare(&claim, machines.len());
+        let nodes: Vec<&Node> = machines.iter().map(|node| &**node).collect();
         let step = if claim.metadata.deletion_timestamp.is_some() {
-            let id = claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
-            let id = id.or_else(|| claim.annotations().get(names::LAUNCH_HANDLE_ANNOTATION));
             termination::claim_step(&termination::ClaimFacts {
                 claim: &claim,
                 nodes,
-                machine_gone: id.is_some_and(|id| self.gone.contains(id)),
+                machine_gone: self.gone.contains(termination::machine_key(&claim)),
                 now,
                 settings: &self.settings,
             })
@@ -83,11 +88,23 @@ impl Engine {
                     .pod_events
                     .get(name)
                     .map(|time| present.before(present.monotonic.since(*time))),
+                policy: self
+                    .registry
+                    .provider_of(&claim.spec.node_class_ref)
+                    .map(|provider| provider.registration_policy())
+                    .unwrap_or_default(),
+                hooks: [HookPoint::Registered, HookPoint::Initialized]
+                    .map(|point| self.hook_state(&claim, point)),
+                compare,
                 times: self.times.of(claim.metadata.uid.as_deref(), present),
                 now,
                 settings: &self.settings,
             })
         };
+        self.count_failure(&claim, &step);
+        if let (Some(point), Some(node)) = (step.hook, machines.first()) {
+            self.ask_hook(&claim, node, point);
+        }
         let (launch, idle) = (step.launch, step.commands.is_empty() && step.each.is_empty());
         self.carry_out(Key::Claim(name.to_owned()), step, now);
         if !launch || !idle {
@@ -101,34 +118,68 @@ impl Engine {
 
     fn reconcile_node(&mut self, name: &str, now: Timestamp) {
         let Some(node) = self.cache.nodes.get(name).cloned() else { return };
+        if let Some(patch) = self.hydration_of(&node) {
+            let step = Step { commands: vec![patch], ..Step::default() };
+            return self.carry_out(Key::Node(name.to_owned()), step, now);
+        }
         let finalizer = node.finalizers().iter().any(|of| of == names::TERMINATION_FINALIZER);
         let Some(class) = self.registry.kind_of_node(&node) else { return };
         if node.metadata.deletion_timestamp.is_none() || !finalizer {
             return;
         }
+        if !emptiness::is_ready(&node) {
+            self.doubt_machine(&node, &class);
+        }
         let (present, cache) = (self.present(), &self.cache);
+        let deleted = node.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+        self.times.observe(node.metadata.uid.as_deref().unwrap_or_default(), deleted, present);
         if let Some(claim) = cache.claim_of(&node) {
             self.times.observe_claim(claim, present);
         }
         cache.pods_on(name).for_each(|pod| self.times.observe_pod(pod, present));
         let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
-        let attached = |attachment: &&Arc<k8s_openapi::api::storage::v1::VolumeAttachment>| {
-            attachment.spec.node_name == name
-        };
+        let claim = cache.claim_of(&node).cloned();
         let step = termination::node_step(&termination::NodeFacts {
             node: &node,
             class,
-            claim: cache.claim_of(&node).map(|claim| &**claim),
+            claim: claim.as_deref(),
             pods: cache.pods_on(name).map(|pod| &**pod).collect(),
-            attachments: cache.attachments.values().filter(attached).map(|of| &**of).collect(),
-            volumes: cache.volumes.values().map(|of| &**of).collect(),
+            attached: cache.attachments_to(name).filter_map(|of| self.attached(of)).collect(),
+            budgets: cache.budgets.values().map(|of| &**of).collect(),
             machine_gone: id.is_some_and(|id| self.gone.contains(id)),
+            hook: claim
+                .as_ref()
+                .map(|claim| self.hook_state(claim, HookPoint::BeforeTermination))
+                .unwrap_or_default(),
             evictions: &self.evictions,
             times: &self.times,
             present,
             settings: &self.settings,
         });
+        if let (Some(point), Some(claim)) = (step.hook, &claim) {
+            self.ask_hook(claim, &node, point);
+        }
         self.carry_out(Key::Node(name.to_owned()), step, now);
+    }
+
+    /// What gives the node of a registered claim the label by which it is known as ours, if it lacks it.
+    fn hydration_of(&self, node: &Node) -> Option<Command> {
+        let claim = self.cache.claim_of(node)?;
+        let joined = self.is_ours(claim) && lifecycle::is_true(claim, conditions::REGISTERED);
+        joined.then(|| hydration::node_patch(claim, node)).flatten()
+    }
+
+    /// A volume attached to a node, if the attachment names one.
+    fn attached<'w>(&'w self, attachment: &'w VolumeAttachment) -> Option<Attached<'w>> {
+        let name = attachment.spec.source.persistent_volume_name.as_deref()?;
+        let volume = self.cache.volumes.get(name).map(|volume| &**volume);
+        let claim = volume.and_then(|volume| volume.spec.as_ref()?.claim_ref.as_ref());
+        let key = claim.map(|claim| {
+            let part = |text: &Option<String>| text.clone().unwrap_or_default();
+            format!("{}/{}", part(&claim.namespace), part(&claim.name))
+        });
+        let has_claim = key.is_some_and(|key| self.cache.volume_claims.get(&key).is_some());
+        Some(Attached { name, volume, has_claim })
     }
 
     fn reconcile_pool(&mut self, name: &str, now: Timestamp) {
@@ -139,23 +190,21 @@ impl Engine {
         }
         let well_known: BTreeSet<String> = self.registry.types(class).well_known.iter().cloned().collect();
         let stored = provision::class_of(&self.cache, &pool);
-        let mut machines = Vec::new();
-        for claim in self.cache.claims.values() {
-            let of_pool = claim.labels().get(NODEPOOL_LABEL).is_some_and(|of| of == name);
-            if !of_pool || claim.metadata.deletion_timestamp.is_some() {
-                continue;
-            }
-            let node = self.cache.nodes_of(claim).into_iter().find(|node| emptiness::is_initialised(node));
-            let claimed = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
-            machines.extend(node.and_then(|node| nodepools::capacity(node)).or(claimed));
-        }
+        self.roster.refresh(&self.cache, &self.registry);
+        let generation = |class: &serde_json::Value| class.pointer("/metadata/generation")?.as_i64();
+        let class_generation = stored.as_deref().and_then(generation);
         let facts = nodepools::Facts {
-            pool: &pool,
-            class: stored.as_deref(),
-            class_trouble: self.watches.of_class(class),
-            well_known: &well_known,
-            machines,
-            now,
+            readiness: nodepools::Readiness {
+                pool: &pool,
+                class: stored.as_deref(),
+                class_trouble: self.watches.of_class(class),
+                well_known: &well_known,
+                now,
+            },
+            registrations: self.lives.registrations(&pool, class_generation),
+            class_generation,
+            claims: self.cache.claims_in_pool(name).map(|claim| &**claim).collect(),
+            totals: self.roster.capacity_of(name),
         };
         let step = nodepools::step(&facts);
         self.carry_out(Key::Pool(name.to_owned()), step, now);
@@ -163,8 +212,9 @@ impl Engine {
 
     /// Pods that need a place: those the scheduler refused, and those whose node goes.
     pub(crate) fn in_need(&self) -> BTreeSet<String> {
-        let refused = self.provisionable.iter().filter_map(|key| self.cache.pods.get(key)?.uid());
-        let moving = provision::moving(&self.cache).filter_map(|pod| pod.uid());
+        let refused =
+            self.provisionable.iter().filter_map(|key| Some(self.cache.pods.get(key)?.uid.to_string()));
+        let moving = provision::moving(&self.cache).map(|pod| pod.uid.to_string());
         refused.chain(moving).collect()
     }
 
@@ -188,8 +238,7 @@ impl Engine {
             self.refused.remove(key);
             let Some(pod) = self.cache.pods.get(key) else { continue };
             let stands = place.kind == "Node" || self.cache.claims.get(&place.name).is_some();
-            let is_new =
-                stands && self.nominations.add(pod.uid().unwrap_or_default(), place.name.clone(), until);
+            let is_new = stands && self.nominations.add(pod.uid.to_string(), place.name.clone(), until);
             if self.provisionable.contains(key) {
                 if is_new {
                     nominated.add(key, subject_of(&**pod), &place);
@@ -204,7 +253,7 @@ impl Engine {
             return step;
         }
         for planned in &proposal.claims {
-            if !planned.offerings.is_empty() {
+            if !planned.offerings.is_empty() && self.leads() {
                 let offerings = planned.offerings.as_slice().into();
                 self.planned_offerings.insert(planned.claim.name_any(), offerings);
             }
@@ -315,7 +364,7 @@ impl Engine {
         }
         for (key, step) in steps {
             let removes = step.commands.iter().any(|command| matches!(command, Command::DeleteClaim { .. }));
-            if let (Key::Claim(name), true) = (&key, removes) {
+            if let (Key::Claim(name), true) = (&key, removes && self.leads()) {
                 self.leaving.insert(name.clone());
             }
             if self.busy.contains_key(&key) {

@@ -1,5 +1,6 @@
 //! Events for people, on our own clock: one per object, reason and text in a while, counted up when it comes again.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -7,11 +8,11 @@ use jiff::Timestamp;
 use joiner_record::{Subject, Verdict, words};
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::ResourceExt;
 use serde_json::json;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::command::Command;
+use crate::decision::Referable;
 
 /// Who the events come from. Dashboards filter by this name.
 pub const COMPONENT: &str = "karpenter";
@@ -39,7 +40,7 @@ pub struct Note {
     /// Level.
     pub level: Level,
     /// One word.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// A sentence.
     pub message: String,
     /// How long it is not repeated.
@@ -50,26 +51,18 @@ pub struct Note {
 
 impl Note {
     /// A note about an object.
-    pub fn new<K>(object: &K, level: Level, reason: &'static str, message: impl Into<String>) -> Self
-    where
-        K: kube::Resource<DynamicType = ()>,
-    {
-        let about = ObjectReference {
-            api_version: Some(K::api_version(&()).into_owned()),
-            kind: Some(K::kind(&()).into_owned()),
-            name: Some(object.name_any()),
-            namespace: object.namespace(),
-            uid: object.uid(),
-            ..ObjectReference::default()
-        };
-        Self { about, level, reason, message: message.into(), quiet: USUAL, whatever_the_text: false }
+    pub fn new<K: Referable>(
+        object: &K,
+        level: Level,
+        reason: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) -> Self {
+        let (about, reason, message) = (object.reference(), reason.into(), message.into());
+        Self { about, level, reason, message, quiet: USUAL, whatever_the_text: false }
     }
 
     /// A decision as told about one of the objects it is about; `place` is where a pod is expected. Nothing for decisions that have no event.
-    pub fn of<K>(object: &K, verdict: &Verdict, place: Option<&Subject>) -> Option<Self>
-    where
-        K: kube::Resource<DynamicType = ()>,
-    {
+    pub fn of<K: Referable>(object: &K, verdict: &Verdict, place: Option<&Subject>) -> Option<Self> {
         let words = words::event(verdict, place)?;
         let level = if words.warning { Level::Warning } else { Level::Normal };
         Some(Self::new(object, level, words.reason, words.message))
@@ -134,7 +127,7 @@ impl Recorder {
                 ..ObjectMeta::default()
             },
             involved_object: note.about.clone(),
-            reason: Some(note.reason.to_owned()),
+            reason: Some(note.reason.clone().into_owned()),
             message: Some(cut(&note.message, LONGEST).to_owned()),
             type_: Some(format!("{:?}", note.level)),
             count: Some(1),

@@ -60,6 +60,7 @@ mod tests {
                 alternatives: Vec::new(),
                 commands: Vec::new(),
                 more_commands: 0,
+                dry_run: false,
             });
         }
         let map = of(&ring, "kube-system");

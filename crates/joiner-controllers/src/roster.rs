@@ -13,6 +13,7 @@ use crate::cache::ClusterCache;
 use crate::pods;
 use crate::steps::emptiness;
 use crate::steps::lifecycle::is_true;
+use crate::steps::nodepools::{self, Capacity, Totals as PoolTotals};
 
 /// All machines.
 #[derive(Debug, Default)]
@@ -24,7 +25,11 @@ pub(crate) struct Roster {
     idle: BTreeSet<String>,
     /// Claims whose nodes keep pods away because they were to go.
     marked: BTreeSet<String>,
+    /// Machines that are up and hold nothing but daemons, by pool: they go when their pools have waited long enough.
+    empty: BTreeMap<String, usize>,
     pools: BTreeMap<String, Count>,
+    /// What the machines of each pool have.
+    capacity: BTreeMap<String, PoolTotals>,
     /// Generations of the types that prices come from.
     generations: BTreeMap<NodeClassReference, u64>,
     /// Machines by phase.
@@ -61,6 +66,9 @@ struct Row {
     pool: Option<String>,
     standing: bool,
     used: bool,
+    /// What it has, by pool, unless it is going.
+    capacity: Option<(String, Capacity)>,
+    empty: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,6 +112,18 @@ impl Roster {
             *count -= 1;
         }
         self.cost -= row.cost;
+        if let Some((pool, capacity)) = &row.capacity
+            && let Some(totals) = self.capacity.get_mut(pool)
+        {
+            totals.remove(capacity);
+            if totals.machines == 0 {
+                self.capacity.remove(pool);
+            }
+        }
+        if let Some(count) = row.pool.as_ref().filter(|_| row.empty).and_then(|pool| self.empty.get_mut(pool))
+        {
+            *count -= 1;
+        }
         if let Some(count) = row.pool.and_then(|pool| self.pools.get_mut(&pool)) {
             count.standing -= u64::from(row.standing);
             count.used -= u64::from(row.used);
@@ -128,8 +148,17 @@ impl Roster {
             pool: None,
             standing: false,
             used: false,
+            capacity: None,
+            empty: false,
         };
-        if let ([node], Some(pool)) = (&cache.nodes_of(claim)[..], claim.labels().get(NODEPOOL_LABEL)) {
+        let (nodes, pool) = (cache.nodes_of(claim), claim.labels().get(NODEPOOL_LABEL));
+        if let Some(pool) = pool.filter(|_| !going)
+            && let Some(capacity) = nodepools::capacity_of(claim, &nodes)
+        {
+            self.capacity.entry(pool.clone()).or_default().add(&capacity);
+            row.capacity = Some((pool.clone(), capacity));
+        }
+        if let ([node], Some(pool)) = (&nodes[..], pool) {
             row.pool = Some(pool.clone());
             row.standing =
                 emptiness::is_initialised(node) && !is_true(claim, conditions::INSTANCE_TERMINATING);
@@ -138,6 +167,10 @@ impl Roster {
             let count = self.pools.entry(pool.clone()).or_default();
             count.standing += u64::from(row.standing);
             count.used += u64::from(row.used);
+            row.empty = row.standing && !deleting && holds_nothing(node, cache);
+            if row.empty {
+                *self.empty.entry(pool.clone()).or_default() += 1;
+            }
             if may_be_empty(claim, node, cache) {
                 self.idle.insert(name.clone());
             }
@@ -172,6 +205,16 @@ impl Roster {
         count
     }
 
+    /// What the machines of a pool have that are not going.
+    pub(crate) fn capacity_of(&self, pool: &str) -> &PoolTotals {
+        self.capacity.get(pool).unwrap_or(PoolTotals::NOTHING)
+    }
+
+    /// Pools with machines that hold nothing but daemons.
+    pub(crate) fn pools_with_empty(&self) -> impl Iterator<Item = &String> {
+        self.empty.iter().filter(|(_, count)| **count > 0).map(|(pool, _)| pool)
+    }
+
     /// Claims about whose nodes something may be to be done: empty ones, and those marked for going.
     pub(crate) fn to_examine(&self) -> impl Iterator<Item = &String> {
         self.idle.iter().chain(&self.marked)
@@ -183,9 +226,12 @@ fn billionths(dollars: f64) -> i64 {
     (dollars * 1e9).round() as i64
 }
 
+fn holds_nothing(node: &Node, cache: &ClusterCache) -> bool {
+    !cache.pods_on(&node.name_any()).any(|pod| pods::is_reschedulable(pod))
+}
+
 fn may_be_empty(claim: &NodeClaim, node: &Node, cache: &ClusterCache) -> bool {
-    is_true(claim, conditions::CONSOLIDATABLE)
-        && !cache.pods_on(&node.name_any()).any(|pod| pods::is_reschedulable(pod))
+    is_true(claim, conditions::CONSOLIDATABLE) && holds_nothing(node, cache)
 }
 
 fn is_marked(node: &Node) -> bool {

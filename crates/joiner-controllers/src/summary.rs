@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use joiner_record::{Decision, Reason, WatchTrouble};
@@ -13,6 +14,8 @@ pub struct Summary {
     pub time: Option<Timestamp>,
     /// All kinds that are needed have been listed and are watched: decisions are being made.
     pub ready: bool,
+    /// This process carries out what it decides; otherwise it only observes.
+    pub leads: bool,
     /// Nodes that joiner made and that are there.
     pub nodes: usize,
     /// Machines asked for whose nodes are not ready for pods.
@@ -25,6 +28,12 @@ pub struct Summary {
     pub refused_pods: usize,
     /// Why, of the first of them, by `namespace/name`.
     pub refusals: BTreeMap<String, Arc<[Reason]>>,
+    /// Of the first pods that wait for a place they were given: which, and what it lacks; by `namespace/name`.
+    pub awaited: BTreeMap<String, Awaited>,
+    /// Something is under way or about to be done: commands, a decision, machines that come or go, pods that a new decision may help.
+    pub under_way: bool,
+    /// Empty machines go within this time, unless something keeps them; zero if there are none.
+    pub empty_go_within: Duration,
     /// What all machines cost.
     pub dollars_per_hour: f64,
     /// The last plan that bought something.
@@ -37,6 +46,15 @@ pub struct Summary {
     pub decisions: u64,
     /// Counts decisions and what came of them.
     pub journal_changes: u64,
+}
+
+/// Where a pod will go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Awaited {
+    /// The node, or the claim whose node is to come.
+    pub place: String,
+    /// What it lacks to take pods, if it lacks something.
+    pub lacks: Option<String>,
 }
 
 /// A plan in numbers.

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::time::Instant;
 
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -16,7 +17,10 @@ impl Engine {
     /// Reconciles a key. If that ends in a panic, the others go on without it.
     pub(crate) fn reconcile_safely(&mut self, key: &Key, now: Timestamp) {
         let span = tracing::debug_span!("reconcile", %key);
+        let begun = Instant::now();
         let done = span.in_scope(|| std::panic::catch_unwind(AssertUnwindSafe(|| self.reconcile(key, now))));
+        let passed = begun.elapsed().as_secs_f64();
+        self.metrics.reconciled(key, passed, done.is_ok());
         match done {
             Ok(()) if self.held.remove(key).is_some() => drop(self.pauses.remove(key)),
             Ok(()) => {}

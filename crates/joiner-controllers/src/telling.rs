@@ -49,7 +49,9 @@ impl Engine {
 
     /// Writes the last decisions to the API if there is news, and it was not done a short while ago.
     pub(crate) fn write_record(&mut self) {
-        let Some(namespace) = &self.settings.record_namespace else { return };
+        let Some(namespace) = self.settings.record_namespace.as_ref().filter(|_| self.leads()) else {
+            return;
+        };
         let (written, changes) = self.record_written;
         let now = self.present().monotonic;
         let waits = written.is_some_and(|written| now < written + self.settings.record_interval);

@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::cache::{Kind, WatchEvent, Watched};
-use crate::pods;
+use crate::slim;
 use crate::watch_health::{WatchFailure, Why};
 
 /// Events that may wait.
@@ -37,12 +37,12 @@ pub fn start(client: &Client, registry: &Registry, tasks: &mut JoinSet<()>) -> m
     let (sender, receiver) = mpsc::channel(ROOM);
     macro_rules! follow {
         ($($variant:ident),*) => {
-            $(tasks.spawn(follow_typed(client, &sender, WatchEvent::$variant, Kind::$variant, drop_record));)*
+            $(tasks.spawn(follow_typed(client, &sender, WatchEvent::$variant, Kind::$variant, slim::object));)*
         };
     }
-    tasks.spawn(follow_typed(client, &sender, WatchEvent::Pod, Kind::Pod, pods::drop_unasked));
+    tasks.spawn(follow_typed(client, &sender, WatchEvent::Node, Kind::Node, slim::node));
     follow!(
-        Node,
+        Pod,
         Claim,
         Pool,
         Overlay,
@@ -60,11 +60,6 @@ pub fn start(client: &Client, registry: &Registry, tasks: &mut JoinSet<()>) -> m
         tasks.spawn(follow_classes(client, class, provider.clone(), sender.clone()));
     }
     receiver
-}
-
-/// Nobody here asks who owns which field, and it is half of an object.
-fn drop_record<K: kube::Resource>(object: &mut K) {
-    object.meta_mut().managed_fields = None;
 }
 
 fn follow_typed<K>(
@@ -147,7 +142,7 @@ fn follow_classes(
         feeds.keep(&class, &event);
         WatchEvent::Class(class.clone(), event)
     };
-    follow(api, name, sender, wrap, watched, drop_record)
+    follow(api, name, sender, wrap, watched, slim::object)
 }
 
 /// The machine types of all classes of a kind. What follows them ends with this.

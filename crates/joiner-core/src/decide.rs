@@ -8,8 +8,10 @@ use crate::explain::{self, Reason};
 use crate::model::Snapshot;
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::pack::cheapest;
+use crate::pack::opened::Opened;
 use crate::pack::prepared::Prepared;
 use crate::pack::scratch::Scratch;
+use crate::pack::sharing;
 use crate::pack::upstream::{self, Outcome};
 use crate::plan::{self, Bill, Plan, Refused};
 
@@ -145,11 +147,11 @@ pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Optio
     if options.packing == Packing::Upstream {
         return run.into_plan(None);
     }
-    let original = run.bill();
-    cheapest::improve(&mut run.scratch, &mut run.outcome, &run.order);
+    let original = First { bill: run.bill(), places: run.places() };
+    run.improve();
     let given_up = give_up_what_is_too_dear(&mut run, snapshot, prepared, options, original);
     cheapest::shorten_lists(&mut run.scratch);
-    Plan { given_up, ..run.into_plan(Some(original)) }
+    Plan { given_up, ..run.into_plan(Some(original.bill)) }
 }
 
 /// Replaces a run that keeps all preferences by one that keeps those that are worth their price, if that makes a difference. Says what was given
@@ -159,7 +161,7 @@ fn give_up_what_is_too_dear<'s>(
     snapshot: &'s Snapshot,
     prepared: &'s Prepared,
     options: &'s Options,
-    original: Bill,
+    original: First,
 ) -> Option<GivenUpPreferences> {
     if !has_wishes(snapshot) || run.scratch.machines.is_empty() {
         return None;
@@ -167,16 +169,15 @@ fn give_up_what_is_too_dear<'s>(
     let charge = cheapest::charge_of(snapshot, options);
     let without = |given_up: GivenUp| {
         let mut run = Run::new(snapshot, prepared, options, given_up);
-        cheapest::improve(&mut run.scratch, &mut run.outcome, &run.order);
+        run.improve();
         run
     };
     let mut plainest = without(wishes::all_given_up(snapshot));
     let premium =
         |dearer: &Run, cheaper: &Run| dearer.bill().cost(charge) / cheaper.bill().cost(charge) - 1.0;
     let would_cost = premium(run, &plainest);
-    let give_up = plainest.places_all_of(run)
-        && would_cost > options.preference_premium
-        && plainest.bill().price_nano_usd <= original.price_nano_usd;
+    let give_up =
+        plainest.places_all_of(run) && would_cost > options.preference_premium && original.allows(&plainest);
     if !give_up {
         run.scratch.work += plainest.scratch.work;
         return None;
@@ -189,7 +190,7 @@ fn give_up_what_is_too_dear<'s>(
         let partly = without(given_up);
         let good = partly.places_all_of(&plainest)
             && premium(&partly, &plainest) <= options.preference_premium
-            && partly.bill().price_nano_usd <= original.price_nano_usd;
+            && original.allows(&partly);
         let other = if good { std::mem::replace(&mut plainest, partly) } else { partly };
         work += other.scratch.work;
     }
@@ -225,36 +226,101 @@ fn has_wishes(snapshot: &Snapshot) -> bool {
     wishes::with_wishes(snapshot).next().is_some()
 }
 
+/// What came of the original's strategy.
+#[derive(Clone, Copy)]
+struct First {
+    bill: Bill,
+    places: usize,
+}
+
+impl First {
+    /// Whether a run is no dearer, or places more for its price.
+    fn allows(self, run: &Run) -> bool {
+        run.bill().price_nano_usd <= self.bill.price_nano_usd || run.places() > self.places
+    }
+}
+
 /// A finished run of the queue.
 struct Run<'s> {
+    prepared: &'s Prepared,
     scratch: Scratch<'s>,
     outcome: Outcome,
     order: Vec<PodIdx>,
     refused: Vec<Refused>,
 }
 
+/// What a pass over the queue takes for granted, learnt from the passes before.
+#[derive(Debug, Clone, Default)]
+struct Premise {
+    /// Domains that machines open for pods that can't go there.
+    opened: Opened,
+    by_priority: bool,
+}
+
+impl Premise {
+    /// What the next pass has to take for granted; `None` if this one may stay as it is.
+    fn next(&self, scratch: &mut Scratch, outcome: &Outcome) -> Option<Self> {
+        let newly = scratch.newly_opened();
+        if !newly.is_empty() {
+            let mut opened = self.opened.clone();
+            opened.extend(newly);
+            opened.sort_unstable();
+            opened.dedup();
+            return Some(Self { opened, ..self.clone() });
+        }
+        let starved = !self.by_priority && limits_starve_priority(scratch, outcome);
+        starved.then(|| Self { by_priority: true, ..self.clone() })
+    }
+}
+
 impl<'s> Run<'s> {
     fn new(snapshot: &'s Snapshot, prepared: &'s Prepared, options: &'s Options, given_up: GivenUp) -> Self {
-        let run = |by_priority: bool| {
-            let mut scratch = Scratch::new(snapshot, prepared, options);
+        let run = |premise: &Premise| {
+            let mut scratch = Scratch::with_opened(snapshot, prepared, options, &premise.opened);
             scratch.given_up = given_up.clone();
-            let order = upstream::queue_order(snapshot, by_priority);
-            let outcome = upstream::run(&mut scratch, &order);
+            let order = upstream::queue_order(snapshot, premise.by_priority);
+            let outcome = upstream::run_to_rest(&mut scratch, &order, &mut |_, _| {});
             (scratch, outcome, order)
         };
-        let (mut scratch, mut outcome, mut order) = run(false);
-        if limits_starve_priority(&mut scratch, &outcome) {
-            (scratch, outcome, order) = run(true);
+        let mut premise = Premise::default();
+        let (mut scratch, mut outcome, mut order) = run(&premise);
+        while let Some(next) = premise.next(&mut scratch, &outcome) {
+            premise = next;
+            (scratch, outcome, order) = run(&premise);
         }
         upstream::fill(&mut scratch, &mut outcome);
+        scratch.give_back();
         let refused = refusals(&mut scratch, &outcome);
-        Self { scratch, outcome, order, refused }
+        Self { prepared, scratch, outcome, order, refused }
+    }
+
+    /// Divides pods over machines anew, and serves those that limits kept out beside the machines of the first pass, as long as that goes on.
+    fn improve(&mut self) {
+        /// How often pods that found room are divided over machines together with the others.
+        const AGAIN: usize = 1;
+        cheapest::improve(&mut self.scratch, &mut self.outcome, &self.order);
+        if !self.outcome.held_back {
+            return;
+        }
+        let mut again = 0;
+        while sharing::serve(&mut self.scratch, self.prepared, &mut self.outcome, &self.order)
+            && again < AGAIN
+        {
+            cheapest::improve(&mut self.scratch, &mut self.outcome, &self.order);
+            again += 1;
+        }
+        self.refused = refusals(&mut self.scratch, &self.outcome);
     }
 
     /// Whether every pod that has a place in another run has one in this.
     fn places_all_of(&self, other: &Run) -> bool {
         let placed = self.outcome.placed.iter().zip(&other.outcome.placed);
         placed.into_iter().all(|(here, there)| there.is_none() || here.is_some())
+    }
+
+    /// How many pods have a place.
+    fn places(&self) -> usize {
+        self.outcome.placed.iter().flatten().count()
     }
 
     fn bill(&self) -> Bill {
@@ -319,18 +385,18 @@ pub fn explain_pod(snapshot: &Snapshot, options: &Options, pod: PodIdx) -> expla
         Packing::Upstream => None,
         Packing::Cheapest => Some(decide_prepared(snapshot, &prepared, options)),
     };
-    let mut by_priority = false;
+    let mut premise = Premise::default();
     loop {
-        let mut scratch = Scratch::new(snapshot, &prepared, options);
+        let mut scratch = Scratch::with_opened(snapshot, &prepared, options, &premise.opened);
         if let Some(given_up) = plan.as_ref().and_then(|plan| plan.given_up.as_ref()) {
             scratch.given_up = given_up.classes.clone();
         }
-        let order = upstream::queue_order(snapshot, by_priority);
+        let order = upstream::queue_order(snapshot, premise.by_priority);
         if snapshot.classes[snapshot.pods[pod.at()].class.at()].filler {
             // Buffers come last: first everything that comes before them.
-            let outcome = upstream::run(&mut scratch, &order);
-            if !by_priority && limits_starve_priority(&mut scratch, &outcome) {
-                by_priority = true;
+            let outcome = upstream::run_to_rest(&mut scratch, &order, &mut |_, _| {});
+            if let Some(next) = premise.next(&mut scratch, &outcome) {
+                premise = next;
                 continue;
             }
             let mut story = explain::follow(&mut scratch, &upstream::fill_order(snapshot), pod).0;
@@ -340,8 +406,8 @@ pub fn explain_pod(snapshot: &Snapshot, options: &Options, pod: PodIdx) -> expla
             return story;
         }
         let (mut story, outcome) = explain::follow(&mut scratch, &order, pod);
-        if !by_priority && limits_starve_priority(&mut scratch, &outcome) {
-            by_priority = true;
+        if let Some(next) = premise.next(&mut scratch, &outcome) {
+            premise = next;
             continue;
         }
         if let Some(plan) = &plan {

@@ -15,6 +15,7 @@
 //! * [`bound`]: the price no packing can beat.
 //! * [`explain`]: the cold path from a refusal to a sentence.
 //! * [`plan`]: the result.
+//! * [`waste`]: what of a machine's price is paid for nothing.
 //!
 //! ## What is deliberately absent
 //!
@@ -38,3 +39,4 @@ pub mod model;
 pub mod offer_set;
 pub mod pack;
 pub mod plan;
+pub mod waste;

@@ -28,7 +28,8 @@
 //! | `totals`, `lower-bound` | sums that do not add up, a bound above the price |
 //! | `undecided` | the search for a consistent choice was given up; not known to be wrong |
 //!
-//! One more rule, `weights`, needs a second plan to compare with: [`check_weights`].
+//! One more rule, `weights`, needs a second plan to compare with: [`check_weights`]. Another, `limit-has-room`, is about pods that are refused, and slow:
+//! [`check_refusals`].
 //!
 //! What is weaker than the real rule is said where it is checked; in short: order of binding is searched per rule and not for
 //! all rules at once, and spread is exact only where all selected pods share one constraint.
@@ -39,6 +40,7 @@ mod machines;
 mod placement;
 mod plan;
 mod predicates;
+mod refusals;
 mod roster;
 mod seats;
 mod spread;
@@ -55,6 +57,7 @@ use serde_json::Value;
 use crate::world::World;
 
 pub use self::predicates::covers;
+pub use self::refusals::check_refusals;
 pub use self::weights::{Looked, check_weights};
 
 /// One rule broken.

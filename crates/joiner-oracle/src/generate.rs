@@ -14,12 +14,14 @@ mod nodes;
 mod pools;
 mod random;
 mod storage;
+mod tight_limits;
 mod workloads;
 
 use serde_json::{Value, json};
 
 pub use limited_pools::limited_pools;
 pub(crate) use random::Random;
+pub use tight_limits::tight_limits;
 
 /// How large a cluster to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

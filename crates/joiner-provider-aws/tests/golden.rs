@@ -115,7 +115,8 @@ fn a_region_is_built_for_a_class_in_no_time() {
     let class = Class::named("default");
     let build = || {
         let start = std::time::Instant::now();
-        let types = joiner_provider_aws::catalogue::types(region, &class, Settings::default(), &Prices::default());
+        let types =
+            joiner_provider_aws::catalogue::types(region, &class, Settings::default(), &Prices::default());
         assert_eq!(types.len(), 1366);
         start.elapsed()
     };

@@ -4,12 +4,14 @@
 //! its claim and says the claim's uid, so a repeated launch finds the first one, and the Node of an earlier claim of that name is not taken for it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use joiner_api::NodeClaim;
 use joiner_api::instance_type::{InstanceType, Offering, ResourceList, TypeRequirement};
 use joiner_api::names::{
     CLAIM_UID_ANNOTATION, HOSTNAME_LABEL, INSTANCE_PRICE_LABEL, INSTANCE_TYPE_LABEL, KWOK_NODE_MARK,
-    KWOK_PARTITION_LABEL, LAUNCH_HANDLE_ANNOTATION, PLANNED_PODS_ANNOTATION, UNREGISTERED_TAINT,
+    KWOK_PARTITION_LABEL, LAUNCH_HANDLE_ANNOTATION, PLANNED_PODS_ANNOTATION, STARTUP_TAINTS_ANNOTATION,
+    STARTUP_TAINTS_TIME_ANNOTATION, UNREGISTERED_TAINT,
 };
 use joiner_api::requirement::Operator;
 use joiner_provider::{Error, Launched, OfferingKey, RankedOffering, Scope, TypeSet};
@@ -21,8 +23,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub const PROVIDER_ID_PREFIX: &str = "kwok://";
 /// Value of the mark that kwok controllers look for.
 const FAKE: &str = "fake";
-/// The one partition there is.
-const PARTITION: &str = "a";
 
 /// A type and the terms it is taken on.
 #[derive(Debug, Clone, Copy)]
@@ -38,12 +38,16 @@ pub fn provider_id(claim_name: &str) -> String {
     format!("{PROVIDER_ID_PREFIX}{claim_name}")
 }
 
-/// The first offering of a ranked list that there is; the list is in the order of the plan, so nothing is chosen here.
+/// The first offering of a ranked list that there is and that has capacity; the list is in the order of the plan, so nothing is chosen here.
 ///
 /// # Errors
 /// None of them is to be had.
-pub fn first_offered<'t>(types: &'t TypeSet, ranked: &[RankedOffering]) -> Result<Choice<'t>, Error> {
-    let mut offered = ranked.iter().filter_map(|of| types.find(&of.key));
+pub fn first_offered<'t>(
+    types: &'t TypeSet,
+    ranked: &[RankedOffering],
+    has_capacity: impl Fn(&OfferingKey) -> bool,
+) -> Result<Choice<'t>, Error> {
+    let mut offered = ranked.iter().filter(|of| has_capacity(&of.key)).filter_map(|of| types.find(&of.key));
     let first = offered.find(|(_, offering)| offering.available);
     let (instance_type, offering) = first.ok_or_else(|| Error::NoCapacity {
         scopes: ranked.iter().map(|of| Scope::Offering { class: None, offering: of.key.clone() }).collect(),
@@ -53,8 +57,14 @@ pub fn first_offered<'t>(types: &'t TypeSet, ranked: &[RankedOffering]) -> Resul
     Ok(Choice { instance_type, offering })
 }
 
+/// The same type and terms as overlays make them.
+pub fn overlaid<'t>(choice: Choice<'t>, types: &'t TypeSet) -> Choice<'t> {
+    let found = types.find(&OfferingKey::of(choice.instance_type, choice.offering));
+    found.map_or(choice, |(instance_type, offering)| Choice { instance_type, offering })
+}
+
 /// What is known of a claim's machine as soon as it is chosen.
-pub fn launched(claim: &NodeClaim, choice: Choice) -> Launched {
+pub fn launched(claim: &NodeClaim, choice: Choice, partition: &str) -> Launched {
     let name = claim.metadata.name.clone().unwrap_or_default();
     let mut labels = claim.metadata.labels.clone().unwrap_or_default();
     for requirement in &claim.spec.requirements {
@@ -70,7 +80,7 @@ pub fn launched(claim: &NodeClaim, choice: Choice) -> Launched {
     for (key, value) in [
         (INSTANCE_TYPE_LABEL, choice.instance_type.name.as_str()),
         (INSTANCE_PRICE_LABEL, &format!("{:.6}", choice.offering.price)),
-        (KWOK_PARTITION_LABEL, PARTITION),
+        (KWOK_PARTITION_LABEL, partition),
         (HOSTNAME_LABEL, &name),
         (KWOK_NODE_MARK, FAKE),
     ] {
@@ -95,7 +105,12 @@ fn texts(amounts: &ResourceList) -> BTreeMap<String, Quantity> {
     amounts.iter().map(|(name, amount)| (name.clone(), Quantity(amount.to_string()))).collect()
 }
 
-/// The Node that stands for a launched machine. It is tainted until it has been made to agree with its claim.
+/// The name of the Node behind a provider id; nothing if the id is not one of KWOK's.
+pub fn node_name(provider_id: &str) -> Option<&str> {
+    provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|name| !name.is_empty())
+}
+
+/// The Node that stands for a launched machine, named by its provider id. It is tainted until it has been made to agree with its claim.
 pub fn node(claim: &NodeClaim, launched: &Launched) -> Node {
     let mut annotations = claim.metadata.annotations.clone().unwrap_or_default();
     annotations.retain(|key, _| ![PLANNED_PODS_ANNOTATION, LAUNCH_HANDLE_ANNOTATION].contains(&&**key));
@@ -105,7 +120,7 @@ pub fn node(claim: &NodeClaim, launched: &Launched) -> Node {
     }
     Node {
         metadata: ObjectMeta {
-            name: claim.metadata.name.clone(),
+            name: node_name(&launched.provider_id).map(str::to_owned),
             labels: Some(launched.labels.clone()),
             annotations: Some(annotations),
             ..ObjectMeta::default()
@@ -126,6 +141,20 @@ pub fn node(claim: &NodeClaim, launched: &Launched) -> Node {
             ..NodeStatus::default()
         }),
     }
+}
+
+/// Tells the simulated kubelet of a Node which taints go some time after it is ready.
+pub fn lift_startup_taints(node: &mut Node, claim: &NodeClaim, after: Duration) {
+    let taints = claim.spec.startup_taints.iter().flatten();
+    // With its effect: a taint of the same key may be there to stay.
+    let names: Vec<String> = taints.map(|taint| format!("{}:{}", taint.key, taint.effect)).collect();
+    if names.is_empty() {
+        return;
+    }
+    let annotations = node.metadata.annotations.get_or_insert_default();
+    annotations.entry(STARTUP_TAINTS_ANNOTATION.to_owned()).or_insert(names.join(","));
+    let after = format!("{}ms", after.as_millis());
+    annotations.entry(STARTUP_TAINTS_TIME_ANNOTATION.to_owned()).or_insert(after);
 }
 
 /// What a Node says about the machine it stands for.

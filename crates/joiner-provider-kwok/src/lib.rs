@@ -42,6 +42,7 @@
 //! Kubernetes client; it is behind the feature of that name, so that who only wants the lists gets no async and no client.
 
 mod catalogue;
+pub mod chaos;
 pub mod entry;
 mod entry_reader;
 pub mod file;

@@ -2,9 +2,12 @@
 //!
 //! A machine exists from the moment it is chosen. With a `nodeRegistrationDelay` its Node appears later; until then the machine is kept in a table, so that
 //! listing finds it and ending it stops the Node from ever appearing. After a restart the table is filled again from the claims.
+//!
+//! A class may ask for accidents ([`crate::chaos`]): launches that fail, offerings without capacity, stocks that end, Nodes that never appear.
 
 mod classes;
 mod instances;
+mod stock;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +17,7 @@ use futures::future::{BoxFuture, ready};
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
+use joiner_api::NodeClaim;
 use joiner_api::names::{AWS_GROUP, KWOK_GROUP, kinds};
 use joiner_api::nodepool::NodeClassReference;
 use joiner_provider::{
@@ -24,13 +28,16 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::task::AbortHandle;
 
 use self::classes::AwsClasses;
 pub use self::classes::TypesOfClass;
-use self::instances::Instances;
+use self::instances::{Instances, Standing};
+use self::stock::Stock;
 use crate::Catalogue;
-use crate::launch::{self, PROVIDER_ID_PREFIX};
+use crate::chaos::Behaviour;
+use crate::launch;
 
 /// How long a failed write of a Node waits before the next try.
 const RETRY: Duration = Duration::from_secs(1);
@@ -42,11 +49,12 @@ const AT_ONCE: usize = 32;
 /// A machine whose Node has not appeared yet.
 struct Pending {
     launched: Launched,
+    claim: String,
     claim_uid: Option<String>,
     writer: AbortHandle,
 }
 
-/// Machines waiting for their Nodes, by claim.
+/// Machines waiting for their Nodes, by the Node's name.
 type Table = Arc<Mutex<BTreeMap<String, Pending>>>;
 
 /// The KWOK provider.
@@ -58,8 +66,13 @@ pub struct KwokProvider {
     /// Types of classes of AWS, if they are served.
     aws: Option<AwsClasses>,
     clock: Arc<dyn Clock>,
+    /// How long after a node is ready its startup taints go; nothing if that is left to others.
+    startup_taints: Option<Duration>,
     pending: Table,
     instances: Instances,
+    stock: Stock,
+    /// How often launches have failed on purpose, by the claim's uid.
+    failed: Mutex<BTreeMap<String, u32>>,
 }
 
 impl KwokProvider {
@@ -77,8 +90,11 @@ impl KwokProvider {
             types: published(catalogue),
             aws: None,
             clock,
+            startup_taints: None,
             pending: Table::default(),
             instances: Instances::default(),
+            stock: Stock::default(),
+            failed: Mutex::default(),
         }
     }
 
@@ -93,6 +109,22 @@ impl KwokProvider {
         });
         self.aws = Some(AwsClasses::new(self.client.clone(), self.clock.clone(), types));
         self
+    }
+
+    /// Tells the kubelets of a simulated cluster to take the startup taints off so long after a node is ready: nobody else is there to do it.
+    #[must_use]
+    pub fn lifting_startup_taints(mut self, after: Duration) -> Self {
+        self.startup_taints = Some(after);
+        self
+    }
+
+    /// The Node of a machine.
+    fn node(&self, claim: &NodeClaim, launched: &Launched) -> Node {
+        let mut node = launch::node(claim, launched);
+        if let Some(after) = self.startup_taints {
+            launch::lift_startup_taints(&mut node, claim, after);
+        }
+        node
     }
 
     /// Offers another list from now on. Machines that were launched stay what they are.
@@ -131,46 +163,76 @@ impl KwokProvider {
                 ))),
             };
         }
-        let delay = registration_delay(request.class.as_deref())?;
-        let types = self.feed_of(&request.claim.spec.node_class_ref).current();
-        let choice = launch::first_offered(&types, &request.offerings)?;
-        let launched = launch::launched(&request.claim, choice);
-        let node = launch::node(&request.claim, &launched);
-        if delay.is_zero() {
+        let reference = &request.claim.spec.node_class_ref;
+        let behaviour = behaviour(reference, request.class.as_deref())?;
+        self.fail_on_purpose(&behaviour, request.token())?;
+        let standing = match behaviour.stocks() {
+            [] => BTreeMap::new(),
+            _ => self.standing().await?,
+        };
+        let types = self.feed_of(reference).current();
+        let choice = self.stock.take(&name, behaviour.stocks(), &standing, |left| {
+            launch::first_offered(&types, &request.offerings, |offering| {
+                !behaviour.lacks(request.token(), offering) && left(offering)
+            })
+        })?;
+        // No agent comes to put on the Node what overlays promise.
+        let choice =
+            request.overlaid.as_deref().map_or(choice, |overlaid| launch::overlaid(choice, overlaid));
+        let launched = launch::launched(&request.claim, choice, behaviour.partition(request.token()));
+        let node = self.node(&request.claim, &launched);
+        let delay = behaviour.registers(request.token()).then(|| behaviour.delay(request.token()));
+        if delay.is_some_and(|delay| delay.is_zero()) {
             write(&self.nodes, &node).await.map_err(|error| transient(&error))?;
         } else {
-            self.write_later(name, uid, node, launched.clone(), delay);
+            self.write_later(&request.claim, node, launched.clone(), delay);
         }
         Ok(launched)
     }
 
-    fn write_later(
-        &self,
-        name: String,
-        claim_uid: Option<String>,
-        node: Node,
-        launched: Launched,
-        delay: Duration,
-    ) {
+    fn fail_on_purpose(&self, behaviour: &Behaviour, uid: &str) -> Result<(), Error> {
+        let mut failed = self.failed.lock();
+        let before = failed.get(uid).copied().unwrap_or(0);
+        if behaviour.fails(uid, before) {
+            failed.insert(uid.to_owned(), before + 1);
+            return Err(Error::Transient("the node class asks for launches that fail".to_owned()));
+        }
+        failed.remove(uid);
+        Ok(())
+    }
+
+    /// Writes a Node after a while, or never.
+    fn write_later(&self, claim: &NodeClaim, node: Node, launched: Launched, delay: Option<Duration>) {
+        let name = node.name_any();
         let (nodes, table, key) = (self.nodes.clone(), self.pending.clone(), name.clone());
         let clock = self.clock.clone();
         // Held until the entry is in, so that a writer without delay cannot look for it before.
         let mut entries = self.pending.lock();
         let writer = tokio::spawn(async move {
-            clock.sleep(delay).await;
+            match delay {
+                Some(delay) => clock.sleep(delay).await,
+                None => std::future::pending().await,
+            }
             while write(&nodes, &node).await.is_err() {
                 clock.sleep(RETRY).await;
             }
             table.lock().remove(&key);
         });
-        let earlier = entries.insert(name, Pending { launched, claim_uid, writer: writer.abort_handle() });
+        let pending = Pending {
+            launched,
+            claim: claim.name_any(),
+            claim_uid: claim.uid(),
+            writer: writer.abort_handle(),
+        };
+        let earlier = entries.insert(name, pending);
         if let Some(earlier) = earlier {
             earlier.writer.abort();
         }
     }
 
     async fn terminate_one(&self, id: &str) -> Result<Terminated, Error> {
-        let Some(name) = id.strip_prefix(PROVIDER_ID_PREFIX) else { return Ok(Terminated::Gone) };
+        let Some(name) = launch::node_name(id) else { return Ok(Terminated::Gone) };
+        self.stock.give_back(name);
         if let Some(pending) = self.pending.lock().remove(name) {
             pending.writer.abort();
         }
@@ -192,22 +254,28 @@ impl KwokProvider {
     }
 
     async fn list_all(&self) -> Result<Vec<Instance>, Error> {
-        self.instances.follow(&self.nodes, &self.clock);
-        let mut found = match self.instances.all() {
-            Some(known) => known,
-            None => self.ask_for_all().await?,
-        };
-        found.extend(self.pending.lock().iter().map(|(claim, pending)| pending.instance(claim)));
+        let standing = self.standing().await?;
+        let mut found: Vec<Instance> = standing.into_values().map(|machine| machine.instance).collect();
+        found.extend(self.pending.lock().values().map(Pending::instance));
         Ok(found)
     }
 
+    /// The machines whose Nodes are there, by the Node's name.
+    async fn standing(&self) -> Result<BTreeMap<String, Standing>, Error> {
+        self.instances.follow(&self.nodes, &self.clock);
+        match self.instances.all() {
+            Some(known) => Ok(known),
+            None => self.ask_for_all().await,
+        }
+    }
+
     async fn get_one(&self, id: &str) -> Result<Option<Instance>, Error> {
-        let Some(name) = id.strip_prefix(PROVIDER_ID_PREFIX) else { return Ok(None) };
+        let Some(name) = launch::node_name(id) else { return Ok(None) };
         if let Some(pending) = self.pending.lock().get(name) {
-            return Ok(Some(pending.instance(name)));
+            return Ok(Some(pending.instance()));
         }
         let node = self.nodes.get_opt(name).await.map_err(|error| transient(&error))?;
-        let machine = node.and_then(instances::machine).map(|(_, machine)| machine);
+        let machine = node.and_then(instances::machine).map(|(_, machine)| machine.instance);
         Ok(machine.filter(|machine| machine.provider_id == id))
     }
 
@@ -231,14 +299,14 @@ impl KwokProvider {
         }
     }
 
-    /// The machines whose Nodes are there, from the server.
-    async fn ask_for_all(&self) -> Result<Vec<Instance>, Error> {
-        let mut found = Vec::new();
+    /// The same, from the server.
+    async fn ask_for_all(&self) -> Result<BTreeMap<String, Standing>, Error> {
+        let mut found = BTreeMap::new();
         let mut page = ListParams::default().limit(PAGE);
         loop {
             let nodes = self.nodes.list(&page).await.map_err(|error| transient(&error))?;
             let next = nodes.metadata.continue_.filter(|token| !token.is_empty());
-            found.extend(nodes.items.into_iter().filter_map(instances::machine).map(|(_, machine)| machine));
+            found.extend(nodes.items.into_iter().filter_map(instances::machine));
             match next {
                 Some(token) => page = page.continue_token(&token),
                 None => return Ok(found),
@@ -278,14 +346,16 @@ impl Provider for KwokProvider {
 
     fn adopt(&self, machines: Vec<Unregistered>, now: Timestamp) -> BoxFuture<'_, ()> {
         for Unregistered { claim, class, launched_at } in machines {
-            let name = claim.name_any();
-            if self.pending.lock().contains_key(&name) {
+            let status = claim.status.clone().unwrap_or_default();
+            // Whoever launched it chose the id; it need not follow from the claim's name.
+            let id = status.provider_id.unwrap_or_else(|| launch::provider_id(&claim.name_any()));
+            let Some(name) = launch::node_name(&id) else { continue };
+            if self.pending.lock().contains_key(name) {
                 continue;
             }
-            let status = claim.status.clone().unwrap_or_default();
             let labels = claim.metadata.labels.clone().unwrap_or_default();
             let launched = Launched {
-                provider_id: launch::provider_id(&name),
+                provider_id: id.clone(),
                 offering: OfferingKey::of_labels(&labels).unwrap_or_default(),
                 image_id: None,
                 labels,
@@ -293,12 +363,20 @@ impl Provider for KwokProvider {
                 capacity: status.capacity.unwrap_or_default(),
                 allocatable: status.allocatable.unwrap_or_default(),
             };
-            let delay = registration_delay(class.as_deref()).unwrap_or_default();
+            let behaviour = behaviour(&claim.spec.node_class_ref, class.as_deref()).unwrap_or_default();
+            let uid = claim.uid().unwrap_or_default();
             let passed = Duration::try_from(now.duration_since(launched_at)).unwrap_or_default();
-            let node = launch::node(&claim, &launched);
-            self.write_later(name, claim.uid(), node, launched, delay.saturating_sub(passed));
+            let delay = behaviour.registers(&uid).then(|| behaviour.delay(&uid).saturating_sub(passed));
+            let node = self.node(&claim, &launched);
+            self.write_later(&claim, node, launched, delay);
         }
         ready(()).boxed()
+    }
+
+    fn stand_down(&self) {
+        for (_, pending) in std::mem::take(&mut *self.pending.lock()) {
+            pending.writer.abort();
+        }
     }
 
     fn terminate(&self, ids: Vec<String>) -> BoxFuture<'_, Vec<Result<Terminated, Error>>> {
@@ -321,10 +399,10 @@ impl Provider for KwokProvider {
 }
 
 impl Pending {
-    fn instance(&self, claim: &str) -> Instance {
+    fn instance(&self) -> Instance {
         Instance {
             provider_id: self.launched.provider_id.clone(),
-            claim: Some(claim.to_owned()),
+            claim: Some(self.claim.clone()),
             claim_uid: self.claim_uid.clone(),
             created: None,
             terminating: false,
@@ -353,16 +431,13 @@ async fn write(nodes: &Api<Node>, node: &Node) -> Result<(), kube::Error> {
     }
 }
 
-fn registration_delay(class: Option<&serde_json::Value>) -> Result<Duration, Error> {
-    let Some(class) = class else {
-        return Err(Error::ClassNotReady("there is no such node class".to_owned()));
-    };
-    let Some(text) = class.pointer("/spec/nodeRegistrationDelay").and_then(|delay| delay.as_str()) else {
-        return Ok(Duration::ZERO);
-    };
-    let delay = joiner_api::duration::Duration::parse(text)
-        .map_err(|error| Error::ClassNotReady(format!("spec.nodeRegistrationDelay: {error}")))?;
-    Ok(Duration::from_nanos(delay.nanos().max(0).unsigned_abs()))
+/// How machines of a class behave. What a class of AWS says is not simulated.
+fn behaviour(reference: &NodeClassReference, class: Option<&Value>) -> Result<Behaviour, Error> {
+    match class {
+        None => Err(Error::ClassNotReady("there is no such node class".to_owned())),
+        Some(class) if reference.group == KWOK_GROUP => Behaviour::of_class(class),
+        Some(_) => Ok(Behaviour::default()),
+    }
 }
 
 fn transient(error: &kube::Error) -> Error {

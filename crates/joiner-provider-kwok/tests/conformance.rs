@@ -162,6 +162,7 @@ impl Cloud for KwokCloud {
             claim: claim.into(),
             class: Some(Arc::new(json!({"metadata": {"name": "default"}, "spec": {}}))),
             offerings: offerings.into(),
+            overlaid: None,
             unavailable_subnets: Default::default(),
             deadline: Timestamp::MAX,
         }
@@ -248,4 +249,104 @@ async fn a_batch_is_launched_side_by_side_and_within_bounds() {
     assert!(first < Duration::from_millis(250), "the first outcome does not wait for the last: {first:?}");
     let most = slow.under_way.lock().unwrap().1;
     assert!((10..=32).contains(&most), "{most} at once");
+}
+
+/// A request under a class with this spec.
+fn under(cloud: &KwokCloud, name: &str, spec: serde_json::Value) -> LaunchRequest {
+    let mut request = cloud.request(name);
+    request.class = Some(Arc::new(json!({"metadata": {"name": "default"}, "spec": spec})));
+    request
+}
+
+async fn one(
+    provider: &Arc<dyn Provider>,
+    request: LaunchRequest,
+) -> Result<joiner_provider::Launched, joiner_provider::Error> {
+    use futures::StreamExt;
+    match provider.launch(vec![request]).next().await.unwrap().result? {
+        joiner_provider::Launch::Launched(launched) => Ok(*launched),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stock_ends_and_what_is_ended_can_be_had_again() {
+    use futures::StreamExt;
+
+    let cloud = KwokCloud::new().await;
+    let provider = cloud.provider();
+    let spec = json!({"chaos": {"capacity": [
+        {"instanceType": "c-1x-amd64-linux", "machines": 3},
+        {"instanceType": "c-2x-amd64-linux", "machines": 2},
+    ]}});
+    let requests = (0..8).map(|number| under(&cloud, &format!("m-{number}"), spec.clone())).collect();
+    let outcomes: Vec<_> = provider.launch(requests).collect().await;
+    let bought: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.result.as_ref().ok()).collect();
+    assert_eq!((bought.len(), cloud.machines().await.len()), (5, 5), "{outcomes:?}");
+    assert!(outcomes.iter().any(|outcome| matches!(
+        &outcome.result,
+        Err(joiner_provider::Error::NoCapacity { scopes, .. }) if !scopes.is_empty()
+    )));
+
+    // Another process counts what stands.
+    let provider = cloud.provider();
+    assert!(one(&provider, under(&cloud, "late", spec.clone())).await.is_err());
+    let nodes: Api<Node> = Api::all(Client::new(cloud.server.clone(), "default"));
+    let first = nodes.list(&ListParams::default()).await.unwrap().items.remove(0);
+    let id = first.spec.unwrap().provider_id.unwrap();
+    provider.terminate(vec![id]).await.remove(0).unwrap();
+    cloud.settle().await;
+    one(&provider, under(&cloud, "late", spec)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn launches_fail_on_purpose_and_nodes_never_appear() {
+    let cloud = KwokCloud::new().await;
+    let provider = cloud.provider();
+    let failing = json!({"chaos": {"launchFailurePercent": 50}});
+    let mut failures = 0;
+    for number in 0..20 {
+        while let Err(error) = one(&provider, under(&cloud, &format!("m-{number}"), failing.clone())).await {
+            assert!(matches!(error, joiner_provider::Error::Transient(_)), "{error}");
+            failures += 1;
+            assert!(failures < 100, "no launch ever succeeds");
+        }
+    }
+    assert!(failures > 5, "{failures} failures of 20 launches at a half");
+
+    let silent = json!({"chaos": {"neverRegisterPercent": 100}});
+    let launched = one(&provider, under(&cloud, "silent", silent)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(cloud.machines().await.len(), 20, "its Node never appears");
+    let found = provider.get(vec![launched.provider_id.clone()]).await.remove(0).unwrap();
+    assert_eq!(found.and_then(|machine| machine.claim).as_deref(), Some("silent"), "the machine is there");
+    provider.terminate(vec![launched.provider_id.clone()]).await.remove(0).unwrap();
+    assert_eq!(provider.get(vec![launched.provider_id]).await.remove(0).unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_whose_id_somebody_else_chose_joins_under_that_id() {
+    let cloud = KwokCloud::new().await;
+    let mut claim = (*cloud.request("default-x2b4z").claim).clone();
+    claim.status = Some(
+        serde_json::from_value(json!({"providerID": "kwok://kwok-default-x2b4z-happy-otter-1"})).unwrap(),
+    );
+    let class =
+        Some(Arc::new(json!({"metadata": {"name": "default"}, "spec": {"nodeRegistrationDelay": "30s"}})));
+    let now = cloud.clock.now();
+    let provider = cloud.provider();
+    let machine = joiner_provider::Unregistered { claim: Arc::new(claim), class, launched_at: now };
+    provider.adopt(vec![machine], now).await;
+    let id = "kwok://kwok-default-x2b4z-happy-otter-1";
+    assert!(provider.get(vec![id.to_owned()]).await.remove(0).unwrap().is_some());
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    let nodes: Api<Node> = Api::all(Client::new(cloud.server.clone(), "default"));
+    let node = nodes.get("kwok-default-x2b4z-happy-otter-1").await.unwrap();
+    assert_eq!(node.spec.unwrap().provider_id.as_deref(), Some(id));
+    assert_eq!(
+        provider.terminate(vec![id.to_owned()]).await.remove(0).unwrap(),
+        joiner_provider::Terminated::Gone
+    );
+    cloud.settle().await;
+    assert!(cloud.machines().await.is_empty());
 }

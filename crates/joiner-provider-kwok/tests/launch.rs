@@ -40,7 +40,7 @@ fn the_first_offering_that_there_is_is_taken() {
     let ranked = ranked(&of_types(&["c-8x-amd64-linux", "c-4x-amd64-linux"], &[]));
     let mut types = types();
     let chosen = |types: &TypeSet, ranked: &[RankedOffering]| {
-        let choice = first_offered(types, ranked).unwrap();
+        let choice = first_offered(types, ranked, |_| true).unwrap();
         OfferingKey::of(choice.instance_type, choice.offering)
     };
     assert_eq!(chosen(&types, &ranked), ranked[0].key);
@@ -48,7 +48,7 @@ fn the_first_offering_that_there_is_is_taken() {
     assert_eq!(chosen(&types, &ranked[5..]), ranked[5].key);
     types.types.retain(|of| of.name != ranked[0].key.instance_type);
     assert_eq!(chosen(&types, &ranked).instance_type, "c-8x-amd64-linux");
-    match first_offered(&types, &ranked[..2]) {
+    match first_offered(&types, &ranked[..2], |_| true) {
         Err(Error::NoCapacity { scopes, .. }) => assert_eq!(scopes.len(), 2),
         other => panic!("{other:?}"),
     }
@@ -58,7 +58,7 @@ fn the_first_offering_that_there_is_is_taken() {
 fn the_node_says_all_that_is_known_of_its_machine() {
     let zone = json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-c"]});
     let claim = of_types(&["c-4x-amd64-linux"], &[zone]);
-    let machine = launched(&claim, first_offered(&types(), &ranked(&claim)).unwrap());
+    let machine = launched(&claim, first_offered(&types(), &ranked(&claim), |_| true).unwrap(), "a");
     let node = node(&claim, &machine);
     assert_eq!(of_node(&node).unwrap(), machine, "a repeated launch reads back what the first one wrote");
     let mut object = serde_json::to_value(&node).unwrap();

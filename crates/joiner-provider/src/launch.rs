@@ -11,7 +11,7 @@ use joiner_api::NodeClaim;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::Value;
 
-use crate::{Error, OfferingKey, RankedOffering};
+use crate::{Error, OfferingKey, RankedOffering, TypeSet};
 
 /// One machine to launch.
 #[derive(Debug, Clone)]
@@ -21,6 +21,9 @@ pub struct LaunchRequest {
     pub class: Option<Arc<Value>>,
     /// What to try, from the front: the first that can be had is taken, and nothing that is not in the list. Never empty.
     pub offerings: Arc<[RankedOffering]>,
+    /// The types as overlays make them, where these change what the provider offers: resources that agents put on a machine, and what it is taken to
+    /// cost. For providers whose machines have no agents.
+    pub overlaid: Option<Arc<TypeSet>>,
     /// Subnets known to have no addresses left.
     pub unavailable_subnets: BTreeSet<String>,
     /// When the claim is given up.

@@ -69,6 +69,10 @@ pub trait Provider: Send + Sync {
         ready(()).boxed()
     }
 
+    /// This process leads no more: what it would still do for machines by itself is dropped. Who leads next hands them over with
+    /// [`Provider::adopt`].
+    fn stand_down(&self) {}
+
     /// Ends machines by exactly these ids; one answer per id, in their order.
     fn terminate(&self, ids: Vec<String>) -> BoxFuture<'_, Vec<Result<Terminated, Error>>>;
 
@@ -91,6 +95,11 @@ pub trait Provider: Send + Sync {
     /// How its Nodes join.
     fn registration_policy(&self) -> RegistrationPolicy {
         RegistrationPolicy::default()
+    }
+
+    /// Points at which [`Provider::hook`] has something to do; at the others it is not called.
+    fn hook_points(&self) -> &[HookPoint] {
+        &[]
     }
 
     /// Lets the provider do its part before a machine's life goes on. Repeated until it is done, also after a restart.

@@ -42,6 +42,9 @@ pub struct Decision {
     /// How many commands more.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_commands: u64,
+    /// Nobody carries it out: it is what would be done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
 
 pub(crate) fn is_zero(count: &u64) -> bool {
@@ -215,6 +218,8 @@ pub enum Verb {
     Terminate,
     /// A launch that is pending is given up.
     CancelLaunch,
+    /// The provider is asked whether there still is a machine.
+    FindMachine,
     /// An event is written.
     WriteEvent,
     /// The record of decisions is written.
@@ -239,13 +244,13 @@ pub struct Command {
     pub object: Subject,
     /// What came of it, once that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settled: Option<Settled>,
+    pub completed: Option<Completed>,
 }
 
 /// What came of a command, and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Settled {
+pub struct Completed {
     /// When.
     pub time: Timestamp,
     /// What.

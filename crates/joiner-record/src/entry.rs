@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{Decision, DecisionId, Settled};
+use crate::decision::{Completed, Decision, DecisionId};
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -11,13 +11,13 @@ pub enum Entry {
     /// Something was decided.
     Decided(Decision),
     /// Something came of a command of an earlier decision.
-    Settled {
+    Completed {
         /// The decision.
         id: DecisionId,
         /// The command's place in the decision's list, from 0.
         command: u64,
         /// What came of it.
-        settled: Settled,
+        completed: Completed,
     },
     /// Lines are missing here: the file could not be written as fast as was decided.
     Lost {

@@ -27,7 +27,7 @@ pub mod watch;
 pub mod words;
 
 pub use decision::{
-    Alternative, Command, Decision, DecisionId, Outcome, PriceChange, Reason, Settled, Subject, Verb,
+    Alternative, Command, Completed, Decision, DecisionId, Outcome, PriceChange, Reason, Subject, Verb,
 };
 pub use entry::Entry;
 pub use ring::Ring;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::decision::{Decision, DecisionId, Settled};
+use crate::decision::{Completed, Decision, DecisionId};
 use crate::verdict::Verdict;
 
 /// What a decision takes besides its texts and lists.
@@ -43,14 +43,14 @@ impl Ring {
     }
 
     /// Notes what came of a command. False if the decision is no longer here, or never had such a command.
-    pub fn settle(&mut self, id: DecisionId, command: usize, settled: Settled) -> bool {
+    pub fn complete(&mut self, id: DecisionId, command: usize, completed: Completed) -> bool {
         // Ids are pushed in rising order.
         let Ok(at) = self.entries.binary_search_by(|(decision, _)| decision.id.cmp(&id)) else {
             return false;
         };
         let (decision, _) = &mut self.entries[at];
         let Some(command) = Arc::make_mut(decision).commands.get_mut(command) else { return false };
-        command.settled = Some(settled);
+        command.completed = Some(completed);
         self.changes += 1;
         true
     }

@@ -17,6 +17,13 @@ pub struct EventWords {
 
 /// A decision in one sentence.
 pub fn summary(decision: &Decision) -> String {
+    match decision.dry_run {
+        true => format!("would: {}", said(decision)),
+        false => said(decision),
+    }
+}
+
+fn said(decision: &Decision) -> String {
     let first = decision.subjects.first();
     let name = first.map_or("?", |subject| subject.name.as_str());
     match &decision.verdict {
@@ -68,6 +75,9 @@ pub fn summary(decision: &Decision) -> String {
         Verdict::Terminated => format!("{name} is gone"),
         Verdict::Collected { orphan: Orphan::Machine } => format!("machine {name} has no claim and is ended"),
         Verdict::Collected { orphan: Orphan::Claim } => format!("{name} is deleted: its machine is gone"),
+        Verdict::ListDoubted { missing, known } => format!(
+            "provider {name} lists {missing} of {known} known machines no longer: nothing goes for it, each is asked for by itself"
+        ),
         Verdict::Failed { verb, message, retry_after_seconds } => {
             let nothing = Subject::default();
             let tried = command(*verb, first.unwrap_or(&nothing));
@@ -106,7 +116,7 @@ pub fn event(verdict: &Verdict, place: Option<&Subject>) -> Option<EventWords> {
             let message = "no node may be removed for being empty now: its budgets allow none";
             words("DisruptionBlocked", false, message.to_owned())
         }
-        Verdict::Evicted { reason } => words("Evicted", false, format!("evicted: {reason}")),
+        Verdict::Evicted { reason } => words("Evicted", false, format!("Evicted pod: {reason}")),
         Verdict::WatchTrouble(trouble) => {
             let reason = match trouble.trouble {
                 Trouble::Forbidden => "WatchForbidden",
@@ -123,6 +133,7 @@ pub fn event(verdict: &Verdict, place: Option<&Subject>) -> Option<EventWords> {
         | Verdict::Expired { .. }
         | Verdict::Terminated
         | Verdict::Collected { .. }
+        | Verdict::ListDoubted { .. }
         | Verdict::Failed { .. } => None,
     }
 }
@@ -150,6 +161,7 @@ pub fn command(verb: Verb, subject: &Subject) -> String {
         Verb::ListPods => format!("list the pods of {}", object(subject)),
         Verb::Evict => format!("evict {}", object(subject)),
         Verb::Terminate => format!("end machine {}", subject.name),
+        Verb::FindMachine => format!("ask for machine {}", subject.name),
         Verb::CancelLaunch => format!("cancel the pending launch {}", subject.name),
         Verb::WriteEvent => "write an event".to_owned(),
         Verb::WriteRecord => format!("write the record of decisions to {}", object(subject)),
@@ -181,8 +193,8 @@ pub fn alternative(alternative: &Alternative) -> String {
         }
         Alternative::PreferencesKept { pods, machines, usd_per_hour, dearer_by_share } => {
             let machines = plural(*machines, "machine");
-            let dearer =
-                dearer_by_share.map_or(String::new(), |share| format!(", {:.1} % dearer", share * 100.0));
+            let dearer = dearer_by_share
+                .map_or(String::new(), |share| format!(", {:.1} % dearer", (share * 100.0).max(0.0)));
             format!(
                 "all preferences of {} kept: {machines}, ${usd_per_hour:.4}/h{dearer}",
                 plural(*pods, "pod")

@@ -8,8 +8,8 @@ use std::fmt::Write;
 use jiff::Timestamp;
 use joiner_core::explain::{Amount, Cause, Counts, LimitReached, Listed, Reject, Shortage, TopologyRule};
 use joiner_record::{
-    Alternative, Command, Decision, DecisionId, Disabled, Entry, GaveUp, Machine, Nomination, Orphan,
-    Outcome, PriceChange, Reason, Resource, Ring, Settled, Subject, Trouble, Verb, Verdict, WatchTrouble,
+    Alternative, Command, Completed, Decision, DecisionId, Disabled, Entry, GaveUp, Machine, Nomination,
+    Orphan, Outcome, PriceChange, Reason, Resource, Ring, Subject, Trouble, Verb, Verdict, WatchTrouble,
     WatchVerb, words,
 };
 use serde::Serialize;
@@ -45,6 +45,7 @@ fn decision(number: u64, verdict: Verdict, subjects: Vec<Subject>) -> Decision {
         alternatives: Vec::new(),
         commands: Vec::new(),
         more_commands: 0,
+        dry_run: false,
     }
 }
 
@@ -55,6 +56,17 @@ fn listed(names: &[&str], more: u64) -> Listed {
 fn counts() -> Counts {
     let of = |names: &[(&str, u32)]| names.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
     Counts { fewest: of(&[("a", 1), ("b", 2)]), more: 5, most: of(&[("z", 9)]) }
+}
+
+fn reached(resource: &str, limit: i64, used: i64, planned: i64, smallest: i64) -> LimitReached {
+    LimitReached {
+        resource: resource.to_owned(),
+        limit,
+        used,
+        planned,
+        left: limit - used - planned,
+        smallest,
+    }
 }
 
 fn causes() -> Vec<Cause> {
@@ -119,10 +131,19 @@ fn causes() -> Vec<Cause> {
             ],
         },
         Cause::HostPort { ports: vec![text("9100/TCP"), text("53/UDP")] },
-        Cause::NodeLimit,
-        Cause::Limit { limits: Vec::new() },
+        Cause::NodeLimit { limit: 3, used: 1, planned: 2 },
+        Cause::Limit { limits: Vec::new(), min_values: None },
+        Cause::Limit { limits: vec![reached("cpu", 5000, 3000, 1000, 2000)], min_values: None },
         Cause::Limit {
-            limits: vec![LimitReached { resource: text("cpu"), limit: 5000, left: 1000, smallest: 2000 }],
+            limits: vec![
+                reached("cpu", 5000, 0, 4000, 2000),
+                reached("memory", 16 << 30, 8 << 30, 0, 12 << 30),
+            ],
+            min_values: None,
+        },
+        Cause::Limit {
+            limits: vec![reached("cpu", 5000, 0, 0, 8000)],
+            min_values: Some(text("karpenter.kwok.sh/instance-family")),
         },
         Cause::MinValues { key: text("karpenter.kwok.sh/instance-family"), left: 3, needed: 4 },
         Cause::Reserved,
@@ -176,11 +197,12 @@ fn decisions() -> Vec<Decision> {
             Command {
                 verb: Verb::Create,
                 object: claim("default-1x7q2"),
-                settled: Some(Settled { time: at(1), outcome: Outcome::Done }),
+                completed: Some(Completed { time: at(1), outcome: Outcome::Done }),
             },
-            Command { verb: Verb::Create, object: claim("default-9k2m1"), settled: None },
+            Command { verb: Verb::Create, object: claim("default-9k2m1"), completed: None },
         ],
         more_commands: 2,
+        dry_run: false,
         more_subjects: 2,
         ..decision(
             0,
@@ -292,7 +314,7 @@ fn every_decision_is_read_back_as_it_was_written() {
     let id = decisions()[3].id;
     assert_eq!(id.to_string(), "20260105T080000-4");
     for outcome in outcomes() {
-        round(&Entry::Settled { id, command: 2, settled: Settled { time: at(3), outcome } });
+        round(&Entry::Completed { id, command: 2, completed: Completed { time: at(3), outcome } });
     }
     round(&Entry::Lost { count: 3 });
     for bad in ["", "x", "20260105T080000", "20260105T080000-x", "20261305T080000-1"] {
@@ -340,9 +362,9 @@ fn decisions_in_words() {
             writeln!(text, "    not {}", words::alternative(alternative)).unwrap();
         }
         for command in &decision.commands {
-            let settled =
-                command.settled.as_ref().map_or("under way".to_owned(), |of| words::outcome(&of.outcome));
-            writeln!(text, "    {}: {settled}", words::command(command.verb, &command.object)).unwrap();
+            let completed =
+                command.completed.as_ref().map_or("under way".to_owned(), |of| words::outcome(&of.outcome));
+            writeln!(text, "    {}: {completed}", words::command(command.verb, &command.object)).unwrap();
         }
     }
     insta::assert_snapshot!("decisions", text);
@@ -398,11 +420,11 @@ fn outcomes_find_their_decision() {
     };
     (1..=3).for_each(|number| ring.push(commands(number)));
     let seen = ring.changes();
-    let settled = Settled { time: at(5), outcome: Outcome::Conflict };
-    assert!(ring.settle(DecisionId { run: 0, number: 2 }, 1, settled.clone()));
-    assert!(!ring.settle(DecisionId { run: 0, number: 2 }, 2, settled.clone()), "no such command");
-    assert!(!ring.settle(DecisionId { run: 0, number: 1 }, 0, settled.clone()), "no longer here");
+    let completed = Completed { time: at(5), outcome: Outcome::Conflict };
+    assert!(ring.complete(DecisionId { run: 0, number: 2 }, 1, completed.clone()));
+    assert!(!ring.complete(DecisionId { run: 0, number: 2 }, 2, completed.clone()), "no such command");
+    assert!(!ring.complete(DecisionId { run: 0, number: 1 }, 0, completed.clone()), "no longer here");
     assert_eq!(ring.changes(), seen + 1);
     let decision = ring.get(DecisionId { run: 0, number: 2 }).unwrap();
-    assert_eq!(decision.commands[1].settled, Some(settled));
+    assert_eq!(decision.commands[1].completed, Some(completed));
 }

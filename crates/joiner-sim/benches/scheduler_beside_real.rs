@@ -70,18 +70,17 @@ fn pod(at: usize) -> Value {
 async fn embedded(nodes: usize) -> Duration {
     let mut world = World::new(WorldSettings::default());
     world.join(Box::new(Scheduler::new(Settings::default())));
-    let server = world.server().clone();
-    let door = server.direct("measurement");
-    let (all_nodes, pods) = (door.resource("", "nodes").unwrap(), door.resource("", "pods").unwrap());
+    let server = world.server().direct("measurement");
+    let (all_nodes, pods) = (server.resource("", "nodes").unwrap(), server.resource("", "pods").unwrap());
     for at in 0..nodes {
-        door.create(&all_nodes, "", node(at)).unwrap();
+        server.create(&all_nodes, "", node(at)).unwrap();
     }
-    world.settle_for(SignedDuration::from_secs(1)).await;
+    world.run_for(SignedDuration::from_secs(1)).await;
     for at in 0..PODS {
-        door.create(&pods, "default", pod(at)).unwrap();
+        server.create(&pods, "default", pod(at)).unwrap();
     }
     let start = Instant::now();
-    world.settle_for(SignedDuration::from_secs(1)).await;
+    world.run_for(SignedDuration::from_secs(1)).await;
     let took = start.elapsed();
     let bound = world.cache().all(Kind::Pod).filter(|(_, pod)| !pod.text(&["spec", "nodeName"]).is_empty());
     assert_eq!(bound.count(), PODS);

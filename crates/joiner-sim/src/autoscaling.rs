@@ -132,30 +132,30 @@ fn scale(
         }
     };
     if let Some(wanted) = wanted {
-        let Bounded { size: settled, held_back, limited } = bounded(scaler, present, wanted, memory, now);
+        let Bounded { size: wanted_size, held_back, limited } = bounded(scaler, present, wanted, memory, now);
         let (reason, message) =
             held_back.unwrap_or(("ReadyForNewScale", "recommended size matches current size"));
         set("AbleToScale", true, reason, message.to_owned());
         let (reason, message) =
             limited.unwrap_or(("DesiredWithinRange", "the desired count is within the acceptable range"));
         set("ScalingLimited", limited.is_some(), reason, message.to_owned());
-        if settled != present {
-            let message = format!("the HPA controller was able to update the target scale to {settled}");
+        if wanted_size != present {
+            let message = format!("the HPA controller was able to update the target scale to {wanted_size}");
             set("AbleToScale", true, "SucceededRescale", message);
             let target = Key::new(kind, &key.namespace, workload.name());
             outcome.writes.push(Write::Patch {
                 key: target,
                 subresource: Some("scale"),
                 how: crate::write::PatchKind::Merge,
-                patch: json!({"spec": {"replicas": settled}}),
+                patch: json!({"spec": {"replicas": wanted_size}}),
             });
-            let direction = if settled > present { "above" } else { "below" };
-            let message = format!("New size: {settled}; reason: resource metrics {direction} target");
+            let direction = if wanted_size > present { "above" } else { "below" };
+            let message = format!("New size: {wanted_size}; reason: resource metrics {direction} target");
             outcome.writes.push(note(NAME, key, scaler, "SuccessfulRescale", message));
-            memory.changes.push_back((now, settled - present));
+            memory.changes.push_back((now, wanted_size - present));
             status["lastScaleTime"] = moment(now);
         }
-        status["desiredReplicas"] = settled.into();
+        status["desiredReplicas"] = wanted_size.into();
     }
     status["currentReplicas"] = present.into();
     status["observedGeneration"] = scaler.generation().into();
@@ -194,16 +194,27 @@ fn recommend(
 fn by_resource(metric: &Value, pods: &[&Object], present: i64) -> Result<(i64, Value), String> {
     let name = metric.text(&["name"]);
     let annotation = format!("kwok.x-k8s.io/usage-{name}");
-    let usual = if name == "cpu" { 1 } else { 1_048_576_000 };
+    let target = metric.at(&["target"]);
+    // A pod that does not say what it uses is as busy as its autoscaler wants it: nothing changes because of it.
+    let wished = |pod: &Value| match target.number(&["averageUtilization"]) {
+        Some(percent) => {
+            let request = request(pod, name).map_or(0, thousandths);
+            // Rounded up, so that the share comes out as it went in.
+            request.saturating_mul(percent).saturating_add(99) / 100
+        }
+        None => quantity(target.text(&["averageValue"])).map_or(0, thousandths),
+    };
     let ready: Vec<&&Object> = pods.iter().filter(|pod| is_ready(pod)).collect();
     if ready.is_empty() {
         return Err("did not receive metrics for targeted pods (pods might be unready)".to_owned());
     }
     let usage: i64 = ready
         .iter()
-        .map(|pod| pod.annotation(&annotation).and_then(quantity).map_or(usual, thousandths))
+        .map(|pod| match pod.annotation(&annotation).and_then(quantity) {
+            Some(usage) => thousandths(usage),
+            None => wished(pod),
+        })
         .fold(0, i64::saturating_add);
-    let target = metric.at(&["target"]);
     let count = i64::try_from(ready.len()).unwrap_or(i64::MAX);
     let average = usage / count;
     let (ratio, mut current) = match target.number(&["averageUtilization"]) {

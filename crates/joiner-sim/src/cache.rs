@@ -234,14 +234,14 @@ mod tests {
     fn what_was_touched_long_ago_is_not_kept_parsed() {
         let clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
         let server = joiner_apiserver::service::ApiServer::new(clock, &Default::default());
-        let door = server.direct("test");
-        let maps = door.resource("", "configmaps").unwrap();
+        let client = server.direct("test");
+        let maps = client.resource("", "configmaps").unwrap();
         let mut cache = Cache { room: 3, ..Cache::default() };
         let mut keys = Vec::new();
         for number in 0..10 {
             let map =
                 json!({"metadata": {"name": format!("m{number}")}, "data": {"number": number.to_string()}});
-            let stored = door.create(&maps, "default", map).unwrap();
+            let stored = client.create(&maps, "default", map).unwrap();
             let text = stored.object().clone();
             let object = Object::parsed(text, stored.into_slim().unwrap());
             let key = Key::of(Kind::ConfigMap, &object);

@@ -7,7 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::cache::Cache;
-use crate::door::Refusal;
+use crate::connection::Refusal;
 use crate::event::Event;
 use crate::object::Key;
 use crate::write::Write;

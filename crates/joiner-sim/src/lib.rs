@@ -7,7 +7,7 @@
 //!
 //! **One loop, pure reconcilers.** [`world::World`] takes one key at a time from a queue that is ordered by time, asks the
 //! controller it belongs to for the changes to make ([`controller::Controller`]: no I/O, no clock, no dice), sends them to the server through
-//! [`door`], and takes in every event that follows ([`cache`], [`event`]) before the next key. So the same input with the same
+//! [`connection`], and takes in every event that follows ([`cache`], [`event`]) before the next key. So the same input with the same
 //! seed gives the same cluster, byte for byte, at any speed of the [`clock`].
 //!
 //! **Time** is tokio's. In a runtime with paused time a day passes as fast as its work is done; [`pace`] slows that down to a given speed
@@ -19,9 +19,9 @@
 pub mod autoscaling;
 pub mod cache;
 pub mod clock;
+pub mod connection;
 pub mod controller;
 pub mod disruption;
-pub mod door;
 pub mod event;
 pub mod json;
 pub mod kubelet;

@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::cache::Cache;
+use crate::connection::Refusal;
 use crate::controller::{Controller, Outcome};
-use crate::door::Refusal;
 use crate::event::{Change, Event};
 use crate::object::{Fields, Key, Kind};
 use crate::write::Write;

@@ -95,8 +95,8 @@ impl Controller for NodeLifecycle {
             return outcome;
         }
         let mut taints = node.items(&["spec", "taints"]).to_vec();
-        settle_no_schedule(node, &mut taints, now);
-        self.settle_no_execute(node, cache, &mut taints, now, &mut outcome);
+        reconcile_no_schedule(node, &mut taints, now);
+        self.reconcile_no_execute(node, cache, &mut taints, now, &mut outcome);
         if taints != node.items(&["spec", "taints"]) {
             let list = if taints.is_empty() { Value::Null } else { taints.into() };
             outcome.writes.push(Write::merge(key.clone(), json!({"spec": {"taints": list}})));
@@ -166,7 +166,7 @@ impl NodeLifecycle {
     }
 
     /// Taints that drive pods away: one node of a zone at a time, and none while nothing in the cluster is ready.
-    fn settle_no_execute(
+    fn reconcile_no_execute(
         &mut self,
         node: &Object,
         cache: &Cache,
@@ -238,7 +238,7 @@ fn zone_pause(node: &Value, cache: &Cache) -> Option<SignedDuration> {
 }
 
 /// Taints that keep new pods away follow from conditions and from `spec.unschedulable`.
-fn settle_no_schedule(node: &Value, taints: &mut Vec<Value>, now: Timestamp) {
+fn reconcile_no_schedule(node: &Value, taints: &mut Vec<Value>, now: Timestamp) {
     let conditions = node.items(&["status", "conditions"]);
     let mut wanted: Vec<&str> = Vec::new();
     for condition in conditions {

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use joiner_apiserver::clock::format_time;
 use serde_json::json;
 
-use crate::door::event_object;
+use crate::connection::event_object;
 use crate::object::{Key, Kind};
 use crate::write::{Note, PatchKind, Write};
 

@@ -12,8 +12,8 @@ use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
 
 use crate::cache::Cache;
 use crate::clock::Clock;
+use crate::connection::Connection;
 use crate::controller::{Controller, Participant};
-use crate::door::Door;
 use crate::event::{Change, Event};
 use crate::object::{Key, Kind};
 use crate::queue::{Owner, Queue};
@@ -36,7 +36,7 @@ const LONGEST_BACKOFF: SignedDuration = SignedDuration::from_secs(1000);
 
 /// A simulated cluster.
 pub struct World {
-    door: Door,
+    connection: Connection,
     clock: Clock,
     cache: Cache,
     queue: Queue,
@@ -79,7 +79,7 @@ impl World {
         let controllers = crate::controllers(&settings);
         Self {
             moment: clock.now(),
-            door: Door::new(server),
+            connection: Connection::new(server),
             clock,
             cache: Cache::default(),
             queue: Queue::default(),
@@ -99,7 +99,7 @@ impl World {
 
     /// The API server, for clients and listeners.
     pub fn server(&self) -> &ApiServer {
-        self.door.server()
+        self.connection.server()
     }
 
     /// The clock that everything in this cluster goes by.
@@ -133,15 +133,15 @@ impl World {
     }
 
     /// Lives until nothing is left to do before or at `until`, and stops the clock there until the next call.
-    pub async fn settle(&mut self, until: Timestamp) {
+    pub async fn run_until(&mut self, until: Timestamp) {
         self.clock.hold(None);
         self.live(Some(until)).await;
     }
 
-    /// As [`World::settle`], for so long from now.
-    pub async fn settle_for(&mut self, time: SignedDuration) {
+    /// As [`World::run_until`], for so long from now.
+    pub async fn run_for(&mut self, time: SignedDuration) {
         let until = self.clock.now().saturating_add(time).unwrap_or(Timestamp::MAX);
-        self.settle(until).await;
+        self.run_until(until).await;
     }
 
     async fn live(&mut self, until: Option<Timestamp>) {
@@ -188,10 +188,10 @@ impl World {
 
     /// Waits for an event from outside or for a moment; says whether there is an event.
     async fn wait(&mut self, time: Option<Timestamp>) -> bool {
-        let Self { door, clock, .. } = self;
+        let Self { connection, clock, .. } = self;
         tokio::select! {
             biased;
-            () = door.changed() => true,
+            () = connection.changed() => true,
             () = async {
                 match time {
                     Some(time) => clock.sleep_until(time).await,
@@ -297,16 +297,16 @@ impl World {
         manager: &str,
         write: &Write,
         now: Timestamp,
-    ) -> Result<(), crate::door::Refusal> {
+    ) -> Result<(), crate::connection::Refusal> {
         let sent = match (write, &mut self.recorder) {
             (Write::Event(note), Some(recorder)) => {
                 let kept = recorder.record(note, now);
                 // Nobody repeats a decision because an entry could not be kept.
-                self.door.apply(manager, &kept).await.ok();
+                self.connection.apply(manager, &kept).await.ok();
                 return Ok(());
             }
             (Write::Event(_), None) => return Ok(()),
-            _ => self.door.apply(manager, write).await,
+            _ => self.connection.apply(manager, write).await,
         };
         match sent {
             Err(refusal) if refusal.code == 404 && matches!(write, Write::Delete { .. }) => Ok(()),
@@ -328,8 +328,8 @@ impl World {
     async fn take_in(&mut self) {
         let now = self.clock.now();
         let mut keys = Vec::new();
-        self.door.saved().await;
-        let told = self.door.drain();
+        self.connection.saved().await;
+        let told = self.connection.drain();
         if !told.is_empty() {
             // What follows from an event comes after it, also where nobody had anything to do for hours.
             self.moment = self.moment.max(now);

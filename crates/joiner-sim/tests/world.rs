@@ -45,7 +45,7 @@ async fn create(world: &World, kind: Kind, mut object: Value) -> Value {
 }
 
 async fn pass(world: &mut World, seconds: i64) {
-    world.settle_for(SignedDuration::from_secs(seconds)).await;
+    world.run_for(SignedDuration::from_secs(seconds)).await;
 }
 
 fn deployment(replicas: i64, spec: &Value, annotations: &Value) -> Value {
@@ -231,14 +231,14 @@ async fn a_deleted_pod_takes_a_moment_to_go() {
         create(&world, Kind::Pod, pod("usual", &json!({"nodeName": "n"}))).await;
         create(&world, Kind::Pod, pod("hasty", &json!({"nodeName": "n"}))).await;
         pass(&mut world, 5).await;
-        world.settle_for(SignedDuration::from_millis(late)).await;
+        world.run_for(SignedDuration::from_millis(late)).await;
         send(&world, Method::DELETE, "/api/v1/namespaces/default/pods/usual", &json!({})).await;
         let now = json!({"gracePeriodSeconds": 0});
         send(&world, Method::DELETE, "/api/v1/namespaces/default/pods/hasty", &now).await;
-        world.settle_for(SignedDuration::from_millis(490)).await;
+        world.run_for(SignedDuration::from_millis(490)).await;
         let left: Vec<&str> = pods(&world).iter().map(|pod| pod.name()).collect();
         assert_eq!(left, ["usual"], "{late} ms into a second");
-        world.settle_for(SignedDuration::from_millis(520)).await;
+        world.run_for(SignedDuration::from_millis(520)).await;
         assert_eq!(pods(&world).len(), 0, "{late} ms into a second");
     }
 }

@@ -216,6 +216,7 @@ impl Cluster {
                     node: NONE,
                     owner: NONE,
                     controlled: false,
+                    is_mirror: false,
                     standing: Standing::Virtual,
                     created: None,
                 });

@@ -10,6 +10,7 @@ use joiner_core::model::{
     self, Catalogue, CatalogueIdx, OfferingIdx, Operator, Requirement, Reservation, ReservationIdx, TypeIdx,
 };
 
+use crate::cluster::Cluster;
 use crate::costs::is_commitment;
 use crate::digest::stable_key;
 use crate::lower::{Lowering, TypeDetails};
@@ -42,6 +43,21 @@ fn sort_in_place<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
             items.swap(place, from);
             place = from;
         }
+    }
+}
+
+impl Cluster {
+    /// The instance types of a pool as planning sees them, where overlays or costs change what its provider offers.
+    pub fn changed_types_of(&mut self, pool: &str) -> Option<Arc<[InstanceType]>> {
+        if self.overlays.is_empty() && self.cost_models.is_empty() {
+            return None;
+        }
+        let given = self.catalogues.len();
+        self.snapshot();
+        let frame = self.held.as_ref()?.frame();
+        let at = *frame.pool_index.get(pool)?;
+        let catalogue = (*frame.pool_catalogues.get(at)?)?;
+        frame.catalogue_types.get(catalogue.at()).filter(|_| catalogue.at() >= given).cloned()
     }
 }
 
@@ -102,7 +118,7 @@ impl Lowering<'_> {
                 at.map_or((&[][..], &[][..]), |at| (&cluster.catalogues[at].types[..], &facts[at][..]));
             pools.push(PoolTypes { name, facts: self.pool_facts(name), types, type_facts });
         }
-        let overlaid = self.settle_overlays(&pools);
+        let overlaid = self.resolve_overlays(&pools);
         let costs = self.costs();
         for (at, pool) in pools.iter().enumerate() {
             let mut types = pool.types.to_vec();

@@ -252,6 +252,7 @@ impl Cluster {
             node: node_name.map_or(NONE, |node| self.node_name(node)),
             owner,
             controlled,
+            is_mirror: is_mirror(pod.metadata.owner_references.as_deref()),
             standing: standing(pod, spec, node_name.is_some()),
             intent: Intent::AsSeen,
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second()),
@@ -706,7 +707,7 @@ impl Cluster {
         Ok((spec, claims, labels))
     }
 
-    fn intern_labels(&mut self, labels: Option<&BTreeMap<String, String>>) -> u32 {
+    pub(crate) fn intern_labels(&mut self, labels: Option<&BTreeMap<String, String>>) -> u32 {
         self.scratch.clear();
         canon::write_labels(&mut self.scratch, labels);
         self.label_sets.intern(&self.scratch).0

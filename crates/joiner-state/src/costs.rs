@@ -11,7 +11,7 @@ use joiner_api::instance_type::{InstanceType, PriceSource, Reservation};
 
 use crate::cluster::{Cluster, cluster_name};
 use crate::lower::Lowering;
-use crate::nodes::Place;
+use crate::nodes::ResolvedNode;
 use crate::overlays::PoolTypes;
 use crate::problem::Problem;
 use crate::selector::Selector;
@@ -118,7 +118,7 @@ impl<'c> Lowering<'c> {
     }
 
     /// Lets nodes that are there use up commitments: each the cheapest that covers it, in the order of nodes.
-    pub(crate) fn use_up_commitments(&mut self, places: &mut [Place]) {
+    pub(crate) fn use_up_commitments(&mut self, nodes: &mut [ResolvedNode]) {
         let costs = self.costs();
         if costs.commitments.is_empty() {
             return;
@@ -131,18 +131,18 @@ impl<'c> Lowering<'c> {
                 .total_cmp(&price(*b))
                 .then_with(|| costs.commitments[*a].1.name.cmp(&costs.commitments[*b].1.name))
         });
-        for place in places.iter_mut().filter(|place| !place.leaving) {
+        for node in nodes.iter_mut().filter(|node| !node.leaving) {
             for at in &order {
                 let (selector, commitment) = &costs.commitments[*at];
                 let id = format!("{COMMITMENT}{}", commitment.name);
                 let row = self.frame.snapshot.reservations.iter_mut().find(|row| *row.id == *id);
                 if let Some(row) = row.filter(|row| row.capacity > 0)
-                    && selector.holds_on(names, &place.labels)
+                    && selector.holds_on(names, &node.labels)
                 {
                     row.capacity -= 1;
-                    let fees = costs.fees.iter().filter(|(fee, _)| fee.holds_on(names, &place.labels));
+                    let fees = costs.fees.iter().filter(|(fee, _)| fee.holds_on(names, &node.labels));
                     let fees: f64 = fees.map(|(_, fee)| fee).sum();
-                    place.agreed_price = Some(commitment.price_per_hour + fees);
+                    node.agreed_price = Some(commitment.price_per_hour + fees);
                     break;
                 }
             }

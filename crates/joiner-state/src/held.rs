@@ -13,7 +13,7 @@ use joiner_core::model::{Node, Snapshot};
 use crate::changes::Changes;
 use crate::cluster::Cluster;
 use crate::lower::{Frame, Lowering, Reducer, limited_drivers, needed_lanes};
-use crate::nodes::Place;
+use crate::nodes::ResolvedNode;
 use crate::pods::Pending;
 use crate::topology::selected_keys;
 
@@ -48,7 +48,7 @@ type Rank = (bool, String, Origin);
 #[derive(Debug)]
 struct HeldNode {
     rank: Rank,
-    place: Place,
+    resolved: ResolvedNode,
     /// Without its pods.
     bare: Node,
     node: Arc<Node>,
@@ -99,24 +99,24 @@ impl Held {
         lowering.lower_pools_and_types();
         let claims = cluster.machines.claims.keys();
         let claims =
-            claims.filter_map(|name| Some((Origin::Claim(name.clone()), lowering.place_of_claim(name)?)));
+            claims.filter_map(|name| Some((Origin::Claim(name.clone()), lowering.resolve_claim(name)?)));
         let nodes = cluster.machines.nodes.keys();
-        let nodes =
-            nodes.filter_map(|name| Some((Origin::Node(name.clone()), lowering.place_of_node(name)?)));
-        let places: Vec<(Origin, Place)> = claims.chain(nodes).collect();
-        let with_preferred_taints = places.iter().filter(|(_, place)| place.has_preferred_taints()).count();
+        let nodes = nodes.filter_map(|name| Some((Origin::Node(name.clone()), lowering.resolve_node(name)?)));
+        let resolved: Vec<(Origin, ResolvedNode)> = claims.chain(nodes).collect();
+        let with_preferred_taints =
+            resolved.iter().filter(|(_, resolved)| resolved.has_preferred_taints()).count();
         lowering.frame.snapshot.has_preferred_taints =
             with_preferred_taints > 0 || lowering.pools_have_preferred_taints();
         lowering.lower_what_pods_need();
         let pending = lowering.all_pending();
         let asked = lowering.asks_of_nodes();
         let mut ranks = BTreeMap::new();
-        let mut nodes = Vec::with_capacity(places.len());
-        for (origin, place) in places {
-            if let Some((pool, amounts)) = &place.counts {
+        let mut nodes = Vec::with_capacity(resolved.len());
+        for (origin, resolved) in resolved {
+            if let Some((pool, amounts)) = &resolved.counts {
                 lowering.use_up(*pool, amounts, 1);
             }
-            let node = HeldNode::new(origin, place, &mut lowering);
+            let node = HeldNode::new(origin, resolved, &mut lowering);
             ranks.insert(node.rank.2.clone(), node.rank.clone());
             nodes.push(node);
         }
@@ -137,6 +137,11 @@ impl Held {
         };
         held.renew();
         held
+    }
+
+    /// What depends on many objects at once.
+    pub(crate) fn frame(&self) -> &Frame {
+        &self.frame
     }
 
     /// Whether nothing has changed that everything depends on.
@@ -175,12 +180,12 @@ impl Held {
             self.pending = lowering.all_pending();
         }
         for name in &changes.nodes {
-            let place = lowering.place_of_node(name);
-            self.put(Origin::Node(name.clone()), place, &mut lowering);
+            let resolved = lowering.resolve_node(name);
+            self.put(Origin::Node(name.clone()), resolved, &mut lowering);
         }
         for name in &changes.claims_of_machines {
-            let place = lowering.place_of_claim(name);
-            self.put(Origin::Claim(name.clone()), place, &mut lowering);
+            let resolved = lowering.resolve_claim(name);
+            self.put(Origin::Claim(name.clone()), resolved, &mut lowering);
         }
         let preferred = self.with_preferred_taints > 0 || lowering.pools_have_preferred_taints();
         if preferred != lowering.frame.snapshot.has_preferred_taints {
@@ -205,22 +210,22 @@ impl Held {
     }
 
     /// Puts in what an object comes to now, or takes it out.
-    fn put(&mut self, origin: Origin, place: Option<Place>, lowering: &mut Lowering) {
+    fn put(&mut self, origin: Origin, resolved: Option<ResolvedNode>, lowering: &mut Lowering) {
         if let Some(rank) = self.ranks.remove(&origin)
             && let Ok(at) = self.nodes.binary_search_by(|node| node.rank.cmp(&rank))
         {
             let old = self.nodes.remove(at);
-            self.with_preferred_taints -= usize::from(old.place.has_preferred_taints());
-            if let Some((pool, amounts)) = &old.place.counts {
+            self.with_preferred_taints -= usize::from(old.resolved.has_preferred_taints());
+            if let Some((pool, amounts)) = &old.resolved.counts {
                 lowering.use_up(*pool, amounts, -1);
             }
         }
-        let Some(place) = place else { return };
-        self.with_preferred_taints += usize::from(place.has_preferred_taints());
-        if let Some((pool, amounts)) = &place.counts {
+        let Some(resolved) = resolved else { return };
+        self.with_preferred_taints += usize::from(resolved.has_preferred_taints());
+        if let Some((pool, amounts)) = &resolved.counts {
             lowering.use_up(*pool, amounts, 1);
         }
-        let node = HeldNode::new(origin, place, lowering);
+        let node = HeldNode::new(origin, resolved, lowering);
         self.ranks.insert(node.rank.2.clone(), node.rank.clone());
         let at = self.nodes.partition_point(|other| other.rank < node.rank);
         self.nodes.insert(at, node);
@@ -248,10 +253,10 @@ impl Held {
 }
 
 impl HeldNode {
-    fn new(origin: Origin, place: Place, lowering: &mut Lowering) -> Self {
-        let bare = lowering.node(&place);
-        let rank = (!place.initialised, place.name.clone(), origin);
-        let mut made = Self { rank, place, node: Arc::new(bare.clone()), bare };
+    fn new(origin: Origin, resolved: ResolvedNode, lowering: &mut Lowering) -> Self {
+        let bare = lowering.node(&resolved);
+        let rank = (!resolved.initialised, resolved.name.clone(), origin);
+        let mut made = Self { rank, resolved, node: Arc::new(bare.clone()), bare };
         made.load(lowering);
         made
     }
@@ -259,7 +264,7 @@ impl HeldNode {
     /// Puts the pods on it that are there now.
     fn load(&mut self, lowering: &mut Lowering) {
         let mut node = self.bare.clone();
-        if let Some(id) = lowering.cluster.node_names.find(self.place.name.as_bytes()) {
+        if let Some(id) = lowering.cluster.node_names.find(self.resolved.name.as_bytes()) {
             lowering.load(&mut node, id);
         }
         self.node = Arc::new(node);
@@ -267,7 +272,7 @@ impl HeldNode {
 
     /// Gives it the labels that are asked about now.
     fn label(&mut self, lowering: &mut Lowering) {
-        let (labels, hostname) = lowering.node_labels(&self.place);
+        let (labels, hostname) = lowering.node_labels(&self.resolved);
         (self.bare.labels, self.bare.hostname) = (labels, hostname);
         let node = Arc::make_mut(&mut self.node);
         (node.labels, node.hostname) = (labels, hostname);

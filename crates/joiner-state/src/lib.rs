@@ -32,7 +32,7 @@
 //! offerings they mean), [`machines`] says which Node is whose, `static_pools` adds machines that a pool keeps anyway, `buffers` virtual pods.
 //!
 //! `pod_table` and `machine_table` hold what comes and goes; `changes` collects what an event means for the next snapshot, `held` makes that of the last
-//! one, and `forget` drops what nobody has any more.
+//! one, and `forget` drops what nobody has any more. `standing` lowers the same cluster once more with nodes given up.
 
 mod buffers;
 mod bytes;
@@ -51,15 +51,16 @@ mod machine_table;
 pub mod machines;
 mod node_digest;
 mod nodes;
+mod notes;
 mod overlays;
 pub mod parts;
 mod pod_table;
 mod pods;
 mod pools;
 mod problem;
-mod remarks;
 pub mod requests;
 mod selector;
+mod standing;
 mod static_pools;
 mod topology;
 mod volumes;
@@ -70,3 +71,4 @@ pub use cluster::{Cluster, Options, PodIntent};
 pub use lower::Lowered;
 pub use node_digest::is_ephemeral;
 pub use problem::Problem;
+pub use standing::{Standing, StandingNode, Stays};

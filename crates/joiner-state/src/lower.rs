@@ -115,25 +115,31 @@ pub(crate) struct Lowering<'c> {
 impl Cluster {
     /// Lowers everything taken in to a snapshot, once and with everything that was odd.
     pub fn finish(mut self) -> Lowered {
+        self.lower_once()
+    }
+
+    /// Makes pods of workloads and buffers, which can be done once, and lowers everything.
+    pub(crate) fn lower_once(&mut self) -> Lowered {
         let buffers = self.resolve_buffers();
         self.expand_workloads();
         let virtual_rows = self.make_virtual_pods(&buffers);
         self.note_idle();
         self.note_paper_keys();
         let notes = std::mem::take(&mut self.notes);
-        let mut lowering = Lowering::new(&self, Frame { notes, ..Frame::default() });
+        let cluster = &*self;
+        let mut lowering = Lowering::new(cluster, Frame { notes, ..Frame::default() });
         lowering.lower_pools_and_types();
-        let mut places = lowering.settle_places();
-        lowering.use_up_commitments(&mut places);
-        lowering.keep_static_pools(&mut places);
-        lowering.find_preferred_taints(&places);
+        let mut resolved = lowering.resolve_nodes(|_| true);
+        lowering.use_up_commitments(&mut resolved);
+        lowering.keep_static_pools(&mut resolved);
+        lowering.find_preferred_taints(&resolved);
         lowering.lower_what_pods_need();
         lowering.deduce_default_spread();
         let mut pending = Pending::default();
-        let rows = self.pods.iter().filter(|(_, pod)| pod.counted().0 == Standing::Pending);
+        let rows = cluster.pods.iter().filter(|(_, pod)| pod.counted().0 == Standing::Pending);
         rows.for_each(|(row, pod)| lowering.lower_pending(row, pod, &mut pending));
         let buffers = lowering.lower_buffers(buffers, &virtual_rows, &mut pending);
-        let nodes = lowering.lower_nodes(places);
+        let nodes = lowering.lower_nodes(resolved);
         let Frame { snapshot, notes, .. } = lowering.frame;
         Lowered { snapshot: snapshot.with(nodes, pending.classes, pending.pods), notes, buffers }
     }

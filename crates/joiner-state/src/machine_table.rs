@@ -28,7 +28,7 @@ pub(crate) struct MachineTable {
     /// Claims by the node they have.
     claim_of: BTreeMap<String, String>,
     /// Claims that have a node, or mean one that another claim has.
-    settled: BTreeMap<String, Option<String>>,
+    paired: BTreeMap<String, Option<String>>,
 }
 
 /// Names by something they share.
@@ -175,7 +175,7 @@ impl MachineTable {
             self.claim_of.remove(node);
         }
         for claim in &related.claims {
-            self.settled.remove(claim);
+            self.paired.remove(claim);
         }
         let claims = related.claims.iter().filter_map(|name| self.claims.get_key_value(name));
         let claims = claims.map(|(name, claim)| ClaimKey {
@@ -189,9 +189,9 @@ impl MachineTable {
             match machine {
                 Machine::Node(node) => {
                     self.claim_of.insert(node.to_owned(), claim.to_owned());
-                    self.settled.insert(claim.to_owned(), Some(node.to_owned()));
+                    self.paired.insert(claim.to_owned(), Some(node.to_owned()));
                 }
-                Machine::Taken => drop(self.settled.insert(claim.to_owned(), None)),
+                Machine::Taken => drop(self.paired.insert(claim.to_owned(), None)),
                 Machine::NotJoined => {}
             }
         }
@@ -201,12 +201,12 @@ impl MachineTable {
 
     /// Whether a claim's machine has not joined: the claim stands for it.
     pub(crate) fn has_not_joined(&self, claim: &str) -> bool {
-        !self.settled.contains_key(claim)
+        !self.paired.contains_key(claim)
     }
 
     /// Claims that mean a node that another claim has.
     pub(crate) fn duplicates(&self) -> impl Iterator<Item = &String> {
-        self.settled.iter().filter(|(_, node)| node.is_none()).map(|(claim, _)| claim)
+        self.paired.iter().filter(|(_, node)| node.is_none()).map(|(claim, _)| claim)
     }
 
     /// The claim of a node.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use joiner_api::names::{
-    CAPACITY_TYPE_LABEL, DISRUPTED_TAINT, DISRUPTION_TAINT, HOSTNAME_LABEL, INITIALIZED_LABEL,
-    INSTANCE_TYPE_LABEL, NODEPOOL_LABEL, REGISTERED_LABEL, ZONE_LABEL,
+    CAPACITY_TYPE_LABEL, DISRUPTED_TAINT, DISRUPTION_TAINT, EKS_CAPACITY_TYPE_LABEL, HOSTNAME_LABEL,
+    INITIALIZED_LABEL, INSTANCE_TYPE_LABEL, NODEPOOL_LABEL, ON_DEMAND, REGISTERED_LABEL, SPOT, ZONE_LABEL,
 };
 use joiner_core::model::node::{Bought, ShownNode};
 use joiner_core::model::resources::{add_into, max_into, sub_into};
@@ -20,9 +20,9 @@ use crate::lower::Lowering;
 use crate::node_digest::{ClaimDigest, Labels, is_ephemeral};
 use crate::pools::startup_taints;
 
-/// A node or machine, settled from its Node and its claim.
+/// A node or machine in flight: what its Node and its claim come to together.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ResolvedNode {
     pub name: String,
     pub labels: Arc<Labels>,
     pub taints: Vec<Taint>,
@@ -40,7 +40,7 @@ pub(crate) struct Place {
     pub counts: Option<(usize, ResVec)>,
     /// It is not launched, and no type is known that it could be.
     pub unknown_type: bool,
-    /// What it costs, if that is settled apart from the catalogue.
+    /// What it costs, if that does not follow from the catalogue.
     pub agreed_price: Option<f64>,
     /// Still to be bought.
     pub bought: Option<Bought>,
@@ -49,30 +49,32 @@ pub(crate) struct Place {
 }
 
 impl<'c> Lowering<'c> {
-    /// Brings Nodes and claims together, in the order in which nodes are tried, and counts them against their pools' limits.
-    pub(crate) fn settle_places(&mut self) -> Vec<Place> {
+    /// Brings Nodes and claims together, in the order in which nodes are tried, and counts them against their pools' limits; only those that
+    /// `is_part` keeps.
+    pub(crate) fn resolve_nodes(&mut self, is_part: impl Fn(&ResolvedNode) -> bool) -> Vec<ResolvedNode> {
         let cluster = self.cluster;
         for claim in cluster.machines.duplicates() {
             self.frame.notes.push(format!(
                 "NodeClaim `{claim}` means a node that another NodeClaim has; it is not counted"
             ));
         }
-        let claims = cluster.machines.claims.keys().filter_map(|name| self.place_of_claim(name));
-        let mut places: Vec<Place> = claims.collect();
-        places.extend(cluster.machines.nodes.keys().filter_map(|name| self.place_of_node(name)));
-        for place in &places {
-            if let Some((pool, amounts)) = &place.counts {
+        let claims = cluster.machines.claims.keys().filter_map(|name| self.resolve_claim(name));
+        let mut resolved: Vec<ResolvedNode> = claims.collect();
+        resolved.extend(cluster.machines.nodes.keys().filter_map(|name| self.resolve_node(name)));
+        resolved.retain(is_part);
+        for node in &resolved {
+            if let Some((pool, amounts)) = &node.counts {
                 self.use_up(*pool, amounts, 1);
             }
         }
-        places.sort_by(|a, b| (!a.initialised, &a.name).cmp(&(!b.initialised, &b.name)));
-        places
+        resolved.sort_by(|a, b| (!a.initialised, &a.name).cmp(&(!b.initialised, &b.name)));
+        resolved
     }
 
     /// Whether the last step of relaxation exists.
-    pub(crate) fn find_preferred_taints(&mut self, places: &[Place]) {
-        let of_places = places.iter().any(Place::has_preferred_taints);
-        self.frame.snapshot.has_preferred_taints = of_places || self.pools_have_preferred_taints();
+    pub(crate) fn find_preferred_taints(&mut self, resolved: &[ResolvedNode]) {
+        let of_nodes = resolved.iter().any(ResolvedNode::has_preferred_taints);
+        self.frame.snapshot.has_preferred_taints = of_nodes || self.pools_have_preferred_taints();
     }
 
     pub(crate) fn pools_have_preferred_taints(&self) -> bool {
@@ -81,7 +83,7 @@ impl<'c> Lowering<'c> {
     }
 
     /// What a node comes to with its claim.
-    pub(crate) fn place_of_node(&self, name: &str) -> Option<Place> {
+    pub(crate) fn resolve_node(&self, name: &str) -> Option<ResolvedNode> {
         let machines = &self.cluster.machines;
         let node = &**machines.nodes.get(name)?;
         let claim = machines.claim_of(name).map(|claim| &**claim);
@@ -116,7 +118,7 @@ impl<'c> Lowering<'c> {
         let disrupted = [&node.taints, &taints].into_iter().flatten().any(is_disrupted);
         let counted = pool.filter(|_| !leaving && !disrupted);
         let counts = counted.and_then(|pool| Some((*self.frame.pool_index.get(pool)?, capacity)));
-        Some(Place {
+        Some(ResolvedNode {
             name: name.to_owned(),
             unknown_type: false,
             counts,
@@ -141,7 +143,7 @@ impl<'c> Lowering<'c> {
     }
 
     /// What a claim without a node comes to.
-    pub(crate) fn place_of_claim(&self, name: &str) -> Option<Place> {
+    pub(crate) fn resolve_claim(&self, name: &str) -> Option<ResolvedNode> {
         let machines = &self.cluster.machines;
         let claim = &**machines.claims.get(name)?;
         if !machines.has_not_joined(name) {
@@ -167,7 +169,7 @@ impl<'c> Lowering<'c> {
         drop_starting(&mut taints, &claim.startup_taints);
         let counted = claim.pool().filter(|_| !claim.deleting);
         let counts = counted.and_then(|pool| Some((*self.frame.pool_index.get(pool)?, capacity)));
-        Some(Place {
+        Some(ResolvedNode {
             counts,
             unknown_type,
             name: claim.node_name.as_deref().unwrap_or(name).to_owned(),
@@ -219,20 +221,20 @@ impl<'c> Lowering<'c> {
     }
 
     /// Nodes: labels anybody asks about, room left, ports, volumes and the pods selectors see.
-    pub(crate) fn lower_nodes(&mut self, places: Vec<Place>) -> Vec<Arc<Node>> {
+    pub(crate) fn lower_nodes(&mut self, resolved: Vec<ResolvedNode>) -> Vec<Arc<Node>> {
         let cluster = self.cluster;
         // By id of the node's name.
         let mut is_known = vec![false; cluster.node_names.len()];
-        let mut nodes = Vec::with_capacity(places.len());
-        for place in places {
-            if place.unknown_type {
+        let mut nodes = Vec::with_capacity(resolved.len());
+        for resolved in resolved {
+            if resolved.unknown_type {
                 self.frame.notes.push(format!(
                     "NodeClaim `{}` is not launched and names no known instance type; nothing is placed on it",
-                    place.name
+                    resolved.name
                 ));
             }
-            let mut node = self.node(&place);
-            if let Some(id) = cluster.node_names.find(place.name.as_bytes()) {
+            let mut node = self.node(&resolved);
+            if let Some(id) = cluster.node_names.find(resolved.name.as_bytes()) {
                 is_known[id as usize] = true;
                 self.load(&mut node, id);
             }
@@ -292,45 +294,45 @@ impl<'c> Lowering<'c> {
     }
 
     /// A node without its pods.
-    pub(crate) fn node(&mut self, place: &Place) -> Node {
-        let volume_limits = self.node_limits(&place.name, &place.type_limits);
-        let (labels, hostname) = self.node_labels(place);
-        let (shown, offering) = self.shown(place);
-        let price = place.agreed_price.or(shown.price);
+    pub(crate) fn node(&mut self, resolved: &ResolvedNode) -> Node {
+        let volume_limits = self.node_limits(&resolved.name, &resolved.type_limits);
+        let (labels, hostname) = self.node_labels(resolved);
+        let (shown, offering) = self.shown(resolved);
+        let price = resolved.agreed_price.or(shown.price);
         let vocabulary = &mut self.frame.snapshot.vocabulary;
         Node {
             labels,
             hostname,
-            taints: vocabulary.taint_list(place.taints.clone()),
-            available: place.allocatable.clone(),
+            taints: vocabulary.taint_list(resolved.taints.clone()),
+            available: resolved.allocatable.clone(),
             daemons_present: ResVec::from_elem(0, vocabulary.names.lane_count()),
-            accepts_pods: place.accepts_pods,
-            initialised: place.initialised,
+            accepts_pods: resolved.accepts_pods,
+            initialised: resolved.initialised,
             ports: Vec::new(),
             volumes: Vec::new(),
             volume_limits,
             pods: Vec::new(),
             anti_affinity: Vec::new(),
-            pool: place
+            pool: resolved
                 .pool
                 .as_deref()
                 .and_then(|pool| self.frame.pool_index.get(pool))
                 .map(|at| PoolIdx::new(*at)),
-            bought: place.bought.clone(),
+            bought: resolved.bought.clone(),
             offering,
             price_nano_usd: price.map(nano_usd),
             shown: shown.into(),
-            name: place.name.as_str().into(),
+            name: resolved.name.as_str().into(),
         }
     }
 
     /// The labels of a node that something asks about, and its value of the hostname key.
-    pub(crate) fn node_labels(&mut self, place: &Place) -> (ReqId, Option<ValueId>) {
+    pub(crate) fn node_labels(&mut self, resolved: &ResolvedNode) -> (ReqId, Option<ValueId>) {
         let vocabulary = &mut self.frame.snapshot.vocabulary;
-        let hostname = place.labels.get(HOSTNAME_LABEL).map_or(place.name.as_str(), |label| label);
+        let hostname = resolved.labels.get(HOSTNAME_LABEL).map_or(resolved.name.as_str(), |label| label);
         let hostname_key = vocabulary.names.key(HOSTNAME_LABEL);
         let mut labels = Vec::new();
-        for (key, value) in place.labels.iter() {
+        for (key, value) in resolved.labels.iter() {
             if let Some(key) = vocabulary.names.known_key(key)
                 && key != hostname_key
                 && self.frame.asked.contains(&key)
@@ -347,25 +349,25 @@ impl<'c> Lowering<'c> {
         (vocabulary.set(labels), hostname)
     }
 
-    fn shown(&self, place: &Place) -> (ShownNode, Option<(CatalogueIdx, OfferingIdx)>) {
-        let label = |key: &str| place.labels.get(key).cloned();
+    fn shown(&self, resolved: &ResolvedNode) -> (ShownNode, Option<(CatalogueIdx, OfferingIdx)>) {
+        let label = |key: &str| resolved.labels.get(key).cloned();
         let mut shown = ShownNode {
-            pool: place.pool.as_deref().map(Into::into).or_else(|| label(NODEPOOL_LABEL)),
+            pool: resolved.pool.as_deref().map(Into::into).or_else(|| label(NODEPOOL_LABEL)),
             instance_type: label(INSTANCE_TYPE_LABEL),
             zone: label(ZONE_LABEL),
-            capacity_type: label(CAPACITY_TYPE_LABEL),
+            capacity_type: label(CAPACITY_TYPE_LABEL).or_else(|| managed_capacity_type(&resolved.labels)),
             price: None,
             price_source: PriceSource::default(),
-            allocatable: place.allocatable.clone(),
+            allocatable: resolved.allocatable.clone(),
         };
-        let own = place.pool.as_deref().and_then(|pool| self.frame.pool_index.get(pool));
+        let own = resolved.pool.as_deref().and_then(|pool| self.frame.pool_index.get(pool));
         let own = own.map(|at| self.frame.snapshot.pools[*at].catalogue.at());
         let all = 0..self.frame.type_details.len();
         let offering = own.into_iter().chain(all).find_map(|at| self.offering(at, &shown));
         let listed = offering
             .map(|(catalogue, at)| &self.frame.snapshot.catalogues[catalogue.at()].offerings[at.at()]);
-        shown.price = place.agreed_price.or(listed.map(|offering| offering.price));
-        if let (None, Some(offering)) = (place.agreed_price, listed) {
+        shown.price = resolved.agreed_price.or(listed.map(|offering| offering.price));
+        if let (None, Some(offering)) = (resolved.agreed_price, listed) {
             shown.price_source = offering.price_source;
         }
         (shown, offering)
@@ -396,9 +398,18 @@ impl<'c> Lowering<'c> {
     }
 }
 
-impl Place {
+impl ResolvedNode {
     pub(crate) fn has_preferred_taints(&self) -> bool {
         has_preferred(&self.taints)
+    }
+}
+
+/// What the label of managed node groups says in words of its own.
+fn managed_capacity_type(labels: &Labels) -> Option<Box<str>> {
+    match labels.get(EKS_CAPACITY_TYPE_LABEL).map(|value| &**value)? {
+        "ON_DEMAND" => Some(ON_DEMAND.into()),
+        "SPOT" => Some(SPOT.into()),
+        _ => None,
     }
 }
 

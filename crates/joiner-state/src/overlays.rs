@@ -104,8 +104,8 @@ pub(crate) struct PoolTypes<'a> {
 }
 
 impl Lowering<'_> {
-    /// Settles which overlay has what.
-    pub(crate) fn settle_overlays(&mut self, pools: &[PoolTypes]) -> Overlaid {
+    /// Finds which overlay has the last word on what.
+    pub(crate) fn resolve_overlays(&mut self, pools: &[PoolTypes]) -> Overlaid {
         let mut order: Vec<(&String, &OverlayInput)> = self.cluster.overlays.iter().collect();
         order.sort_by(|(a_name, a), (b_name, b)| (b.weight, b_name).cmp(&(a.weight, a_name)));
         let mut done = Overlaid::default();

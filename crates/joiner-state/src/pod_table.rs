@@ -22,6 +22,8 @@ pub(crate) struct PodRecord {
     pub owner: u32,
     /// The owner is a ReplicaSet, StatefulSet or ReplicationController in control of the pod.
     pub controlled: bool,
+    /// It is the mirror of a static pod.
+    pub is_mirror: bool,
     pub standing: Standing,
     pub intent: Intent,
     pub created: Option<i64>,
@@ -77,6 +79,11 @@ pub(crate) enum Intent {
 }
 
 impl PodRecord {
+    /// Runs on a node, and needs another one if that goes.
+    pub(crate) fn needs_a_node(&self) -> bool {
+        self.standing == Standing::Bound && self.node != NONE && !self.is_mirror
+    }
+
     /// What the pod counts for in planning, and on which node.
     pub(crate) fn counted(&self) -> (Standing, u32) {
         match self.intent {
@@ -183,6 +190,7 @@ mod tests {
             node: NONE,
             owner: NONE,
             controlled: false,
+            is_mirror: false,
             standing: Standing::Pending,
             intent: Intent::AsSeen,
             created: None,

@@ -13,12 +13,12 @@ use joiner_core::model::{KeyId, OfferingIdx, ReqId, Requirement};
 use crate::cluster::{NONE, Standing};
 use crate::lower::Lowering;
 use crate::node_digest::{self, Labels};
-use crate::nodes::Place;
+use crate::nodes::ResolvedNode;
 use crate::requests::read_amounts;
 
 impl Lowering<'_> {
     /// Adds the machines that static pools lack, and says what they have too many of.
-    pub(crate) fn keep_static_pools(&mut self, places: &mut Vec<Place>) {
+    pub(crate) fn keep_static_pools(&mut self, nodes: &mut Vec<ResolvedNode>) {
         let cluster = self.cluster;
         for name in self.frame.pool_order.clone() {
             let pool = &cluster.pools[&*name];
@@ -28,13 +28,13 @@ impl Lowering<'_> {
                 continue;
             }
             let wanted = usize::try_from(replicas).unwrap_or(0);
-            let own = || places.iter().filter(|place| place.pool.as_deref() == Some(name));
-            let active = own().filter(|place| !place.leaving).count();
+            let own = || nodes.iter().filter(|node| node.pool.as_deref() == Some(name));
+            let active = own().filter(|node| !node.leaving).count();
             // A node being replaced still stands in for its successor.
-            let replaced = own().filter(|place| place.leaving && !place.deleting).count();
+            let replaced = own().filter(|node| node.leaving && !node.deleting).count();
             let all = own().count();
             if active > wanted {
-                let note = self.excess(name, wanted, active - wanted, places);
+                let note = self.excess(name, wanted, active - wanted, nodes);
                 self.frame.notes.push(note);
             }
             if active + replaced >= wanted {
@@ -62,18 +62,18 @@ impl Lowering<'_> {
                     .push(format!("NodePool `{name}` lacks {missing} nodes, but none is launched: {why}"));
                 continue;
             }
-            self.add_missing(name, missing, places);
+            self.add_missing(name, missing, nodes);
         }
-        places.sort_by(|a, b| (!a.initialised, &a.name).cmp(&(!b.initialised, &b.name)));
+        nodes.sort_by(|a, b| (!a.initialised, &a.name).cmp(&(!b.initialised, &b.name)));
     }
 
-    fn add_missing(&mut self, name: &str, missing: usize, places: &mut Vec<Place>) {
+    fn add_missing(&mut self, name: &str, missing: usize, nodes: &mut Vec<ResolvedNode>) {
         let at = self.frame.pool_index[name];
         let candidates = self.template_offerings(at);
         let pool = &self.cluster.pools[name].spec.template.spec;
         let taints = node_digest::taints(pool.taints.as_deref(), "").unwrap_or_default();
         let mut number = 0usize;
-        let mut taken: BTreeSet<String> = places.iter().map(|place| place.name.clone()).collect();
+        let mut taken: BTreeSet<String> = nodes.iter().map(|node| node.name.clone()).collect();
         for made in 0..missing {
             let catalogue = &self.frame.snapshot.catalogues[self.frame.snapshot.pools[at].catalogue.at()];
             let has_unit = |offering: &&usize| {
@@ -106,7 +106,7 @@ impl Lowering<'_> {
                     break fresh;
                 }
             };
-            places.push(Place {
+            nodes.push(ResolvedNode {
                 name: fresh,
                 labels: labels.into(),
                 taints: taints.clone(),
@@ -186,17 +186,17 @@ impl Lowering<'_> {
     }
 
     /// Which nodes a pool with too many would give up: those not launched, then the empty ones, then those with the fewest pods.
-    fn excess(&self, name: &str, wanted: usize, count: usize, places: &[Place]) -> String {
+    fn excess(&self, name: &str, wanted: usize, count: usize, nodes: &[ResolvedNode]) -> String {
         let mut on_node: BTreeMap<&str, usize> = BTreeMap::new();
         let bound = self.cluster.pods.iter().map(|(_, pod)| pod);
         for pod in bound.filter(|pod| pod.node != NONE && pod.standing == Standing::Bound) {
             *on_node.entry(self.cluster.node_names.text(pod.node)).or_insert(0) += 1;
         }
-        let own = places.iter().filter(|place| place.pool.as_deref() == Some(name) && !place.leaving);
+        let own = nodes.iter().filter(|node| node.pool.as_deref() == Some(name) && !node.leaving);
         let mut order: Vec<(bool, usize, &str)> = own
-            .map(|place| {
-                let pods = on_node.get(place.name.as_str()).copied().unwrap_or(0);
-                (place.launched, pods, place.name.as_str())
+            .map(|node| {
+                let pods = on_node.get(node.name.as_str()).copied().unwrap_or(0);
+                (node.launched, pods, node.name.as_str())
             })
             .collect();
         order.sort_unstable();

@@ -186,8 +186,8 @@ fn driver_of(spec: &PersistentVolumeSpec) -> Option<&str> {
     Some(translated(in_tree))
 }
 
-/// One claim, settled.
-struct Settled<'c> {
+/// What a volume claim comes to.
+struct ResolvedVolumeClaim<'c> {
     /// OR of terms; `None` = anywhere.
     terms: Option<Vec<&'c [Expression]>>,
     /// The same of zone labels; empty = anywhere.
@@ -218,19 +218,19 @@ impl<'c> Lowering<'c> {
                     reach.uses.push(usage);
                 }
             }
-            let settled = match self.settle(&name, claim) {
+            let resolved = match self.resolve_volume_claim(&name, claim) {
                 Ok(found) => found,
                 Err(reason) => {
                     reach.refused.get_or_insert(reason.into());
                     continue;
                 }
             };
-            let labels: Vec<&[Expression]> = settled.label_terms.iter().map(Vec::as_slice).collect();
-            for terms in [settled.terms, (!labels.is_empty()).then_some(labels)].into_iter().flatten() {
+            let labels: Vec<&[Expression]> = resolved.label_terms.iter().map(Vec::as_slice).collect();
+            for terms in [resolved.terms, (!labels.is_empty()).then_some(labels)].into_iter().flatten() {
                 constrained = true;
                 let mut own = Vec::with_capacity(terms.len());
                 for term in terms {
-                    let used = term.iter().filter(|e| settled.hostname_counts || &*e.key != HOSTNAME_LABEL);
+                    let used = term.iter().filter(|e| resolved.hostname_counts || &*e.key != HOSTNAME_LABEL);
                     own.push(used.map(|e| self.expression(e)).collect::<Vec<_>>());
                 }
                 alternatives = self.combine(&alternatives, &own);
@@ -311,7 +311,11 @@ impl<'c> Lowering<'c> {
     }
 
     /// Looks a claim up, with the reason why a pod that names it cannot be placed.
-    fn settle(&self, name: &str, claim: &'c ClaimRef) -> Result<Settled<'c>, String> {
+    fn resolve_volume_claim(
+        &self,
+        name: &str,
+        claim: &'c ClaimRef,
+    ) -> Result<ResolvedVolumeClaim<'c>, String> {
         let cluster = self.cluster;
         match cluster.claims.get(name) {
             Some(object) if object.deleting => return Err(format!("volume claim `{name}` is being deleted")),
@@ -342,7 +346,7 @@ impl<'c> Lowering<'c> {
                 return Err(format!("volume `{volume}` of claim `{name}` can be reached from no node"));
             }
             let hostname_counts = !object.on_one_host;
-            return Ok(Settled { terms, label_terms: &object.label_terms, hostname_counts });
+            return Ok(ResolvedVolumeClaim { terms, label_terms: &object.label_terms, hostname_counts });
         }
         let class = match class {
             Some("") => return Err(format!("volume claim `{name}` is not bound and names no storage class")),
@@ -367,7 +371,7 @@ impl<'c> Lowering<'c> {
         }
         let terms =
             (!object.topologies.is_empty()).then(|| object.topologies.iter().map(Vec::as_slice).collect());
-        Ok(Settled { terms, label_terms: &[], hostname_counts: true })
+        Ok(ResolvedVolumeClaim { terms, label_terms: &[], hostname_counts: true })
     }
 
     /// Pairs that go together; all pairs if none does.

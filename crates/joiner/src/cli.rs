@@ -11,6 +11,8 @@ mod packing;
 pub use packing::{Packing, PackingArgs};
 
 use crate::commands::catalogues::{AwsArgs, CatalogueArgs};
+/// The most pods taken in unless somebody says otherwise.
+pub const MAX_PODS: usize = 2_000_000;
 
 /// What `joiner` alone prints.
 pub const WELCOME: &str = "\
@@ -18,6 +20,7 @@ joiner adds the machines your pods need and takes away those they don't: node au
 you can try, explain and trust.
 
   joiner plan -f examples/inflate.yaml       which machines manifests need, and what they cost
+  joiner up --demo                           a simulated cluster, and a day in it; `joiner up` is one to play with
   joiner instance-types list --catalog aws   the machines joiner can choose from, with prices
   joiner --help                              everything else
 ";
@@ -61,7 +64,7 @@ pub enum Command {
     WhatIf(Box<crate::commands::what_if::WhatIfArgs>),
     /// Find what is wrong with pools, pods and overlays before they are applied.
     Lint(Box<crate::commands::lint::LintArgs>),
-    /// Print older NodePools and Provisioners as karpenter.sh/v1.
+    /// Print older NodePools, Provisioners and node classes of AWS as they are written today.
     Convert(ConvertArgs),
     /// Print the CustomResourceDefinitions joiner serves.
     Crds(CrdsArgs),
@@ -69,7 +72,9 @@ pub enum Command {
     InstanceTypes(InstanceTypesArgs),
     /// Read a live cluster into a file, without secrets, to be tried with `up --from` and `plan --from`.
     Snapshot(crate::commands::snapshot::SnapshotArgs),
-    /// Serve a Kubernetes API on this machine, without a cluster behind it.
+    /// Run the autoscaler on a real cluster, or on one that is simulated in this process.
+    Run(Box<crate::commands::run::RunArgs>),
+    /// Start a simulated cluster on this machine with joiner in it, or only a Kubernetes API.
     Up(crate::commands::up::UpArgs),
     /// Print a completion script for a shell.
     Completion(CompletionArgs),
@@ -85,7 +90,8 @@ Examples:
   joiner plan -f shop.yaml --catalog aws                     the same on machines of AWS us-east-1
   joiner plan -f pools.yaml -f shop.yaml --prices spot.json  AWS pools, with prices that `aws` answered
   joiner plan -f shop/ -f pools.yaml -o wide                 several files or folders, more columns
-  kubectl get nodepools,nodes,pods -A -o json | joiner plan -f -     what a cluster's pending pods need
+  kubectl get nodepools,nodes,pods -A -o json | joiner plan -f -     what a cluster costs, and what its pending pods need
+  joiner plan --from prod.yaml                               the same of a snapshot
   joiner plan --from prod.yaml --from-mode intent            what joiner would have built for a cluster's workloads
   joiner plan -f shop.yaml --explain default/web-0           why this pod goes where it goes
 
@@ -136,11 +142,14 @@ pub struct PlanArgs {
     #[arg(long, value_enum, default_value_t = Validate::Strict, ignore_case = true)]
     pub validate: Validate,
     /// The most pods taken in; more are refused as a likely mistake.
-    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
+    #[arg(long, default_value_t = MAX_PODS, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(..=100_000_000))]
     pub max_pods: usize,
     /// Leave the lower bound out (it is the slowest part for many kinds of pods).
     #[arg(long)]
     pub no_lower_bound: bool,
+    /// Do not work out what the pods of the nodes that stand would cost packed afresh (with many pods it takes as long as the plan).
+    #[arg(long)]
+    pub no_afresh: bool,
 }
 
 /// Arguments of `convert`.
@@ -150,6 +159,7 @@ What changed meaning is said on standard error, one line each. Objects that are 
 
 Examples:
   joiner convert -f provisioner.yaml > nodepool.yaml
+  joiner convert -f pools.yaml -f classes.yaml | kubectl apply -f -     kubelet settings go from pools to their classes
   kubectl get provisioners -o yaml | joiner convert -f -")]
 pub struct ConvertArgs {
     /// File, folder or `-` (standard input); repeatable.
@@ -167,7 +177,7 @@ pub struct ConvertArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  joiner crds | kubectl apply -f -")]
 pub struct CrdsArgs {
-    /// Only these (plural, kind or full name), e.g. `nodepools`.
+    /// Only these (plural, kind or full name), e.g. `nodepools`. `ec2nodeclasses`, of the AWS provider, are printed when they are named.
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
     /// Output format.

@@ -8,6 +8,7 @@
 //!   line, object, field, value and what to do.
 //! * [`snapshot`]: a cluster into a file, without what nobody else should see; [`import`]: files into a cluster.
 //! * [`commands`]: one module per subcommand; each takes its arguments and a pair of writers, and returns an exit code.
+//! * [`autoscaler`]: joiner's controllers put together, the same for `run` and `up`; [`connection`]: the way to a cluster.
 //! * [`show`]: tables, bars, colours.
 //! * [`view`]: a running cluster on the screen.
 //!
@@ -19,8 +20,10 @@
 //! notes. Rejected: a framework of command objects (a function per command is enough), writing to the process's
 //! streams from inside commands (tests could not see it).
 
+pub mod autoscaler;
 pub mod cli;
 pub mod commands;
+pub mod connection;
 pub mod field;
 pub mod import;
 pub mod load;

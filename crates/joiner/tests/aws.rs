@@ -16,7 +16,8 @@ fn joiner(arguments: &[&str]) -> Run {
     let arguments = ["joiner"].iter().chain(arguments).map(OsString::from);
     let mut out = anstream::StripStream::new(Vec::new());
     let mut err = anstream::StripStream::new(Vec::new());
-    let code = joiner::run(arguments, &mut Streams { out: &mut out, err: &mut err, width: 120, unicode: true });
+    let code =
+        joiner::run(arguments, &mut Streams { out: &mut out, err: &mut err, width: 120, unicode: true });
     let text = |stream: anstream::StripStream<Vec<u8>>| String::from_utf8(stream.into_inner()).expect("text");
     Run { code, out: text(out), err: text(err) }
 }
@@ -83,9 +84,15 @@ fn pools_in_ireland_get_machines_there() {
     let files = ["-f", &data("eu-west-1.yaml"), "-f", &data("web-stack/10-web.yaml")];
     let run = joiner(&[&["plan"][..], &files, &["-o", "json"]].concat());
     let plan = run.json();
-    assert_eq!((run.code, plan["unschedulable"].as_array().map(Vec::len)), (FINE, Some(0)), "{}{plan}", run.err);
+    assert_eq!(
+        (run.code, plan["unschedulable"].as_array().map(Vec::len)),
+        (FINE, Some(0)),
+        "{}{plan}",
+        run.err
+    );
     assert!(nodes(&plan).iter().all(|node| {
-        node["zone"].as_str().is_some_and(|zone| zone.starts_with("eu-west-1")) && node["priceSource"] == "estimate"
+        node["zone"].as_str().is_some_and(|zone| zone.starts_with("eu-west-1"))
+            && node["priceSource"] == "estimate"
     }));
     run.says("AWS machines are those of eu-west-1 (where pools have their zones); on-demand prices are estimates (1.115 times the list of us-east-1)");
     let table = joiner(&[&["plan"][..], &files].concat()).out;
@@ -96,7 +103,13 @@ fn pools_in_ireland_get_machines_there() {
 fn the_root_volume_counts() {
     let files = ["-f", &data("web-stack/00-pools.yaml"), "-f", &data("large-disk.yaml")];
     let run = joiner(&[&["plan"][..], &files, &["-o", "json"]].concat());
-    assert_eq!((run.code, run.json()["totals"]["unschedulable"].as_u64()), (FINE, Some(0)), "{}{}", run.err, run.out);
+    assert_eq!(
+        (run.code, run.json()["totals"]["unschedulable"].as_u64()),
+        (FINE, Some(0)),
+        "{}{}",
+        run.err,
+        run.out
+    );
 }
 
 #[test]
@@ -131,8 +144,12 @@ fn pools_of_two_providers_stand_side_by_side() {
     let file = file_of("two.yaml", &text);
     let run = joiner(&["plan", "-f", &file, "-o", "json"]);
     let plan = run.json();
-    let of = |pool: &str| nodes(&plan).iter().find(|node| node["nodePool"] == pool).cloned().unwrap_or_default();
-    assert_eq!((of("aws")["instanceType"].as_str(), of("aws")["zone"].as_str()), (Some("m5.large"), Some("us-east-1a")));
+    let of =
+        |pool: &str| nodes(&plan).iter().find(|node| node["nodePool"] == pool).cloned().unwrap_or_default();
+    assert_eq!(
+        (of("aws")["instanceType"].as_str(), of("aws")["zone"].as_str()),
+        (Some("m5.large"), Some("us-east-1a"))
+    );
     assert!(of("other")["zone"].as_str().is_some_and(|zone| zone.starts_with("test-zone-")), "{plan}");
     assert!(of("other").get("priceSource").is_none());
     assert_eq!(plan["unschedulable"][0]["pod"], "default/r", "{plan}");
@@ -146,13 +163,24 @@ fn pools_of_two_providers_stand_side_by_side() {
 
 #[test]
 fn without_a_pool_the_usual_families_are_taken() {
-    let run = joiner(&["plan", "-f", &file_of("pod.yaml", POD), "--catalog", "aws", "--region", "eu-central-1", "-o", "json"]);
+    let run = joiner(&[
+        "plan",
+        "-f",
+        &file_of("pod.yaml", POD),
+        "--catalog",
+        "aws",
+        "--region",
+        "eu-central-1",
+        "-o",
+        "json",
+    ]);
     run.says("generation 5 and newer of the families c, m and r");
     let plan = run.json();
     let node = &nodes(&plan)[0];
     assert!(node["zone"].as_str().is_some_and(|zone| zone.starts_with("eu-central-1")), "{plan}");
     assert!(node["instanceTypeOptions"].as_array().is_some_and(|options| {
-        options.len() > 100 && options.iter().all(|of| of.as_str().is_some_and(|of| of.starts_with(['c', 'm', 'r'])))
+        options.len() > 100
+            && options.iter().all(|of| of.as_str().is_some_and(|of| of.starts_with(['c', 'm', 'r'])))
     }));
 }
 
@@ -161,14 +189,18 @@ fn volumes_and_nodes_tell_the_region() {
     let volume = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v}\nspec:\n  capacity: {storage: 1Gi}\n  accessModes: [ReadWriteOnce]\n  \
                   csi: {driver: ebs.csi.aws.com, volumeHandle: v}\n  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.ebs.csi.aws.com/zone, operator: In, values: [ap-south-1a]}]}]}}\n---\n";
     let text = format!("{}{POD}{volume}", pool("a", "[]"));
-    joiner(&["plan", "-f", &file_of("volume.yaml", &text)]).says("AWS machines are those of ap-south-1 (where volumes are)");
+    joiner(&["plan", "-f", &file_of("volume.yaml", &text)])
+        .says("AWS machines are those of ap-south-1 (where volumes are)");
     joiner(&["plan", "-f", &file_of("volume.yaml", &text), "--region", "sa-east-1"])
         .says("AWS machines are those of sa-east-1 (as --region says)");
 }
 
 #[test]
 fn prices_of_files_count() {
-    let text = format!("{}{POD}", pool("a", "[{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}]"));
+    let text = format!(
+        "{}{POD}",
+        pool("a", "[{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}]")
+    );
     let file = file_of("prices.yaml", &text);
     let spot = r#"{"SpotPriceHistory": [{"AvailabilityZone": "us-east-1c", "InstanceType": "m5.large", "ProductDescription": "Linux/UNIX",
         "SpotPrice": "0.0123", "Timestamp": "2026-11-19T02:00:00+00:00"}, {"AvailabilityZone": "us-east-1c", "InstanceType": "zz9.large",
@@ -176,14 +208,19 @@ fn prices_of_files_count() {
     let run = joiner(&["plan", "-f", &file, "--prices", &file_of("spot.json", spot), "-o", "json"]);
     let plan = run.json();
     let node = &nodes(&plan)[0];
-    assert_eq!((node["zone"].as_str(), node["pricePerHour"].as_f64()), (Some("us-east-1c"), Some(0.0123)), "{plan}");
+    assert_eq!(
+        (node["zone"].as_str(), node["pricePerHour"].as_f64()),
+        (Some("us-east-1c"), Some(0.0123)),
+        "{plan}"
+    );
     assert_eq!(node["priceSource"], "file");
     run.says("1 type in it are not in the catalogue, first `zz9.large`");
 }
 
 #[test]
 fn bad_input_is_told_in_one_sentence() {
-    let two_regions = pool("a", "[{key: topology.kubernetes.io/zone, operator: In, values: [eu-west-1a, us-east-1a]}]");
+    let two_regions =
+        pool("a", "[{key: topology.kubernetes.io/zone, operator: In, values: [eu-west-1a, us-east-1a]}]");
     let nowhere = pool("a", "[{key: topology.kubernetes.io/zone, operator: In, values: [eu-west-9a]}]");
     let small = pool("a", "[{key: node.kubernetes.io/instance-type, operator: In, values: [c6a.large]}]");
     let no_pods = format!("{small}{}", class("  kubelet:\n    maxPods: 0\n"));
@@ -197,17 +234,39 @@ fn bad_input_is_told_in_one_sentence() {
         let file = file_of(name, &text);
         for command in ["plan", "lint"] {
             let run = joiner(&[command, "-f", &file]);
-            assert_eq!((run.code, run.err.lines().count()), (BAD_INPUT, 1), "{command} {name}: {}{}", run.err, run.out);
+            assert_eq!(
+                (run.code, run.err.lines().count()),
+                (BAD_INPUT, 1),
+                "{command} {name}: {}{}",
+                run.err,
+                run.out
+            );
             run.says(&format!("{file}:{line}: "));
             parts.iter().for_each(|part| run.says(part));
         }
     }
     let good = file_of("good.yaml", &format!("{}{POD}", pool("a", "[]")));
     for (name, text, parts) in [
-        ("negative.csv", "type,price\nm5.large,-1\n", ["negative.csv:2: `price` is `-1`: ", "cannot be negative"]),
-        ("missing.csv", "type,price\nm5.large,\n", ["missing.csv:2: `price`: the price of `m5.large` is missing", "drop the entry"]),
-        ("twice.csv", "type,price\nm5.large,1\nm5.large,2\n", ["twice.csv:3: ", "there twice, first in line 2"]),
-        ("negative.json", "[\n {\"type\": \"m5.large\", \"price\": -1}\n]\n", ["negative.json:2: `[0].price` is `-1`", "negative"]),
+        (
+            "negative.csv",
+            "type,price\nm5.large,-1\n",
+            ["negative.csv:2: `price` is `-1`: ", "cannot be negative"],
+        ),
+        (
+            "missing.csv",
+            "type,price\nm5.large,\n",
+            ["missing.csv:2: `price`: the price of `m5.large` is missing", "drop the entry"],
+        ),
+        (
+            "twice.csv",
+            "type,price\nm5.large,1\nm5.large,2\n",
+            ["twice.csv:3: ", "there twice, first in line 2"],
+        ),
+        (
+            "negative.json",
+            "[\n {\"type\": \"m5.large\", \"price\": -1}\n]\n",
+            ["negative.json:2: `[0].price` is `-1`", "negative"],
+        ),
     ] {
         let run = joiner(&["plan", "-f", &good, "--prices", &file_of(name, text)]);
         assert_eq!((run.code, run.err.lines().count()), (BAD_INPUT, 1), "{name}: {}", run.err);
@@ -220,14 +279,29 @@ fn bad_input_is_told_in_one_sentence() {
 
 #[test]
 fn four_regions_are_planned_for() {
-    for (region, price, source) in
-        [("us-east-1", 0.085, "list"), ("us-west-2", 0.085, "estimate"), ("eu-west-1", 0.085 * 1.115, "estimate"), ("us-gov-west-1", 0.102, "list")]
-    {
+    for (region, price, source) in [
+        ("us-east-1", 0.085, "list"),
+        ("us-west-2", 0.085, "estimate"),
+        ("eu-west-1", 0.085 * 1.115, "estimate"),
+        ("us-gov-west-1", 0.102, "list"),
+    ] {
         let text = format!(
             "{}{POD}",
-            pool("a", "[{key: node.kubernetes.io/instance-type, operator: In, values: [c5.large]}, {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]")
+            pool(
+                "a",
+                "[{key: node.kubernetes.io/instance-type, operator: In, values: [c5.large]}, {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]"
+            )
         );
-        let plan = joiner(&["plan", "-f", &file_of(&format!("{region}.yaml"), &text), "--region", region, "-o", "json"]).json();
+        let plan = joiner(&[
+            "plan",
+            "-f",
+            &file_of(&format!("{region}.yaml"), &text),
+            "--region",
+            region,
+            "-o",
+            "json",
+        ])
+        .json();
         let node = &nodes(&plan)[0];
         let found = node["pricePerHour"].as_f64().unwrap_or_default();
         assert!((found - price).abs() < 1e-9 && node["priceSource"] == source, "{region}: {node}");

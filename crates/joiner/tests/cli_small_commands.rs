@@ -183,9 +183,63 @@ fn one_object_as_json_is_no_list_and_several_files_are() {
     assert_eq!(kinds, ["NodePool", "NodePool", "Deployment"]);
 }
 
+/// Settings of the kubelet go from pool to class across files; what the server wrote is left out, of what is current as well as before.
+#[test]
+fn a_pool_and_its_class_are_converted_together() {
+    const CLASS: &str = "CONVERT/ec2nodeclass-v1beta1.yaml";
+    insta::assert_snapshot!(
+        "convert_with_class",
+        joiner(&format!("convert -f CONVERT/nodepool-aws-v1beta1.yaml -f {CLASS}")).shown()
+    );
+    let alone = joiner("convert -o json -f CONVERT/nodepool-aws-v1beta1.yaml").json();
+    let kept = &alone["metadata"]["annotations"]["compatibility.karpenter.sh/v1beta1-kubelet-conversion"];
+    assert_eq!(kept, r#"{"maxPods":20}"#);
+    let class = joiner(&format!("convert -o json -f {CLASS}")).json();
+    assert_eq!(class["metadata"], serde_json::json!({"name": "default", "labels": {"team": "shop"}}));
+}
+
+/// Lint says to convert, and then has nothing more to say about it.
+#[test]
+fn lint_does_not_send_back_what_was_converted() {
+    let files = ["provisioner.yaml", "nodepool-aws-v1beta1.yaml", "ec2nodeclass-v1beta1.yaml"];
+    for file in files {
+        let before = joiner(&format!("lint -f CONVERT/{file}"));
+        assert!(before.out.contains("joiner convert"), "{file}: {}", before.shown());
+        let path = std::env::temp_dir().join(format!("joiner-converted-{}-{file}", std::process::id()));
+        std::fs::write(&path, joiner(&format!("convert -f CONVERT/{file}")).out).expect("a temporary file");
+        let after = joiner(&format!("lint -f {}", path.display()));
+        std::fs::remove_file(&path).expect("a temporary file");
+        assert!(!after.out.contains("joiner convert"), "{file}: {}", after.shown());
+    }
+    let hopeless = joiner("lint -f CONVERT/ec2nodeclass-custom-v1beta1.yaml");
+    assert!(
+        hopeless.out.contains("write it anew, for `joiner convert` cannot")
+            && hopeless.out.contains("select images"),
+        "{}",
+        hopeless.shown()
+    );
+}
+
+#[test]
+fn the_definition_of_aws_is_printed_when_it_is_named() {
+    for name in ["ec2nodeclasses", "EC2NodeClass", "ec2nc", "ec2nodeclasses.karpenter.k8s.aws"] {
+        let json = joiner(&format!("crds {name} -o json")).json();
+        assert_eq!(json["metadata"]["name"], "ec2nodeclasses.karpenter.k8s.aws");
+        // Only a simulated cluster calls it ready from the start.
+        let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status";
+        assert_eq!(json.pointer(status).and_then(|status| status.get("default")), None);
+    }
+    assert!(!joiner("crds").out.contains("ec2nodeclasses"));
+}
+
 #[test]
 fn converting_again_changes_nothing() {
-    for file in ["provisioner.yaml", "nodepool-v1beta1.yaml", "nodepool-paper-words.yaml"] {
+    for file in [
+        "provisioner.yaml",
+        "nodepool-v1beta1.yaml",
+        "nodepool-paper-words.yaml",
+        "ec2nodeclass-v1beta1.yaml",
+    ] {
         let first = joiner(&format!("convert -f CONVERT/{file}"));
         let folder = std::env::temp_dir().join(format!("joiner-convert-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a temporary folder");
@@ -411,7 +465,8 @@ fn section(command: &clap::Command, name: &str, page: &mut String) {
     let mut help = command.clone().bin_name(name).term_width(110).mut_args(|argument| {
         // Named once for all commands.
         let everywhere = ["color", "help", "version"].contains(&argument.get_id().as_str());
-        argument.hide_env_values(true).hide(inner && everywhere)
+        let is_hidden = argument.is_hide_set() || inner && everywhere;
+        argument.hide_env_values(true).hide(is_hidden)
     });
     let help = help.render_long_help().to_string();
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();

@@ -63,7 +63,10 @@ fn decisions_are_appended_to_a_file() {
             matches!(entry, joiner_record::Entry::Decided(decision) if decision.verdict.code() == "provisioned")
         });
         assert_eq!(bought.count(), starts, "{text}");
-        assert!(entries.iter().any(|entry| matches!(entry, joiner_record::Entry::Settled { .. })), "{text}");
+        assert!(
+            entries.iter().any(|entry| matches!(entry, joiner_record::Entry::Completed { .. })),
+            "{text}"
+        );
     }
     let (_, output) = once(&folder, &["--decisions", "/nowhere/at/all.jsonl"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

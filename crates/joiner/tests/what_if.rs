@@ -197,3 +197,146 @@ fn what_cannot_be_done_is_named() {
         runs.iter().map(|run| format!("{}\n    {}", run.line, run.err.trim_end())).collect();
     insta::assert_snapshot!(shown.join("\n"));
 }
+
+// ---- packing afresh ----
+
+const CLUSTER: &str = "../../examples/plan/cluster.yaml";
+
+/// Output of `joiner plan`, as JSON without its time.
+fn plan_of(arguments: &str) -> Value {
+    let line = format!("joiner plan {arguments} -o json");
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut streams = Streams { out: &mut out, err: &mut err, width: 100, unicode: true };
+    joiner::run(line.split_whitespace().map(OsString::from), &mut streams);
+    let mut plan: Value = serde_json::from_slice(&out)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&err)));
+    plan["timing"].take();
+    plan
+}
+
+/// A file of these objects, for as long as `then` runs.
+fn with_file<T>(name: &str, text: &str, then: impl FnOnce(&str) -> T) -> T {
+    let file = std::env::temp_dir().join(format!("joiner-{}-{name}", std::process::id()));
+    std::fs::write(&file, text).expect("writable");
+    let result = then(file.to_str().expect("a path"));
+    let _ = std::fs::remove_file(file);
+    result
+}
+
+fn cluster() -> Vec<Value> {
+    serde_saphyr::from_multiple(&std::fs::read_to_string(CLUSTER).expect("the example")).expect("YAML")
+}
+
+fn list(objects: &[Value]) -> String {
+    serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()
+}
+
+#[test]
+fn repacked_as_json() {
+    insta::assert_snapshot!(run(&format!("-f {CLUSTER} --repack -o json"), "--repack -o json").shown());
+}
+
+/// Worked out by hand: five nodes of the pool and one of a group have prices of the catalogue; 2.6 CPUs of 8 and 3.4 Gi of 32 are requested on node-1.
+#[test]
+fn what_stands_is_summed_over_nodes_of_known_price() {
+    let standing = plan_of(&format!("-f {CLUSTER}"))["standing"].clone();
+    assert_eq!((&standing["nodes"], &standing["pods"]), (&6.into(), &11.into()));
+    assert_eq!((&standing["nodesOfUnknownPrice"], &standing["podsOfUnknownPrice"]), (&1.into(), &1.into()));
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let (price, waste) = (number(&standing["pricePerHour"]), number(&standing["wastePerHour"]));
+    let afresh = &standing["packedAfresh"];
+    assert!(number(&afresh["lowerBoundPerHour"]) <= number(&afresh["pricePerHour"]));
+    assert!(number(&afresh["pricePerHour"]) < price && waste < price);
+    assert_eq!(number(&standing["wastePercent"]), (waste / price * 1000.0).round() / 10.0);
+    assert_eq!(afresh["pods"], 11);
+    assert_eq!(plan_of(&format!("-f {CLUSTER} --no-afresh"))["standing"]["packedAfresh"], Value::Null);
+    assert_eq!(plan_of("-f ../../examples/inflate.yaml")["standing"], Value::Null);
+}
+
+/// The pods of standing nodes cost packed afresh what they cost if nothing stood and they were planned for.
+#[test]
+fn packed_afresh_is_a_plan_for_the_same_pods() {
+    let mut objects = cluster();
+    objects.retain(|of| of["metadata"]["name"] != "cellar-1" && of["spec"]["nodeName"] != "cellar-1");
+    let workloads = ["Deployment", "ReplicaSet", "StatefulSet"];
+    objects.retain(|of| !workloads.iter().any(|kind| of["kind"] == *kind));
+    let standing =
+        with_file("standing.json", &list(&objects), |file| plan_of(&format!("-f {file}")))["standing"]
+            .clone();
+    objects.retain(|of| of["kind"] != "Node");
+    objects.retain(|of| of["kind"] != "Pod" || of["metadata"]["labels"]["app"] != "agent");
+    for object in &mut objects {
+        if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.remove("nodeName");
+        }
+    }
+    let plan = with_file("waiting.json", &list(&objects), |file| plan_of(&format!("-f {file}")));
+    assert_eq!(standing["packedAfresh"]["pricePerHour"], plan["totals"]["pricePerHour"]);
+    assert_eq!(standing["packedAfresh"]["lowerBoundPerHour"], plan["totals"]["lowerBoundPerHour"]);
+    assert_eq!(standing["packedAfresh"]["nodes"], plan["totals"]["newNodes"]);
+}
+
+/// A list of `kubectl get`, a snapshot and documents in any order say the same.
+#[test]
+fn the_form_and_order_of_the_input_do_not_matter() {
+    let objects = cluster();
+    let wanted = plan_of(&format!("-f {CLUSTER}"));
+    let repacked = run(&format!("-f {CLUSTER} --repack -o json"), "").json();
+    for turn in 0..10 {
+        let mut shuffled = objects.clone();
+        shuffled.rotate_left(turn * 7 % objects.len());
+        if turn % 2 == 1 {
+            shuffled.reverse();
+        }
+        with_file(&format!("turn-{turn}.json"), &list(&shuffled), |file| {
+            assert_eq!(plan_of(&format!("-f {file}")), wanted, "turn {turn}");
+            assert_eq!(plan_of(&format!("--from {file}")), wanted, "turn {turn}, as a snapshot");
+            assert_eq!(run(&format!("--from {file} --repack -o json"), "").json(), repacked, "turn {turn}");
+        });
+    }
+}
+
+/// Costs are the same on both sides: what is paid for already is no saving.
+#[test]
+fn costs_apply_to_what_stands_and_to_what_is_packed() {
+    let model = "apiVersion: joiner.sh/v1alpha1\nkind: CostModel\nmetadata: {name: m}\nspec:\n  perNodeFees: [{name: f, requirements: [], pricePerHour: 1}]\n";
+    let plain = plan_of(&format!("-f {CLUSTER}"))["standing"].clone();
+    let dear = with_file("fees.yaml", model, |file| plan_of(&format!("-f {CLUSTER} --cost-model {file}")))["standing"].clone();
+    let more = dear["pricePerHour"].as_f64().unwrap_or_default()
+        - plain["pricePerHour"].as_f64().unwrap_or_default();
+    assert!((more - 6.0).abs() < 1e-6, "a dollar for each of six nodes: {more}");
+    let nodes = |standing: &Value| standing["packedAfresh"]["nodes"].as_u64().unwrap_or_default();
+    assert!(nodes(&dear) <= nodes(&plain), "with a fee per node fewer are cheaper");
+    assert!(dear["packedAfresh"]["pricePerHour"].as_f64() >= Some(nodes(&dear) as f64));
+}
+
+#[test]
+fn what_holds_a_node_is_named_and_freed_by_a_change() {
+    let held = |line: &str| {
+        let document = run(&format!("-f {CLUSTER} {line} --repack -o json"), line).json();
+        let stays = document["repack"]["stays"].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let told: Vec<String> = stays
+            .iter()
+            .map(|stay| format!("{} {} {}", text(&stay["node"]), text(&stay["code"]), text(&stay["pod"])))
+            .collect();
+        let given_up = document["repack"]["givenUp"].as_array().map_or(0, Vec::len);
+        (told, given_up)
+    };
+    let all = ["cellar-1 UnknownPrice -", "node-3 DisruptionBudget shop/db-0", "node-5 BarePod shop/report"];
+    assert_eq!(held(""), (all.map(str::to_owned).to_vec(), 4));
+    let freed = held("--edit shop/poddisruptionbudget/db:spec.maxUnavailable=1");
+    assert_eq!(freed, ([all[0], all[2]].map(str::to_owned).to_vec(), 5));
+    let (told, given_up) =
+        held("--edit nodepool/default:spec.disruption={consolidateAfter:0s,budgets:[{nodes:'0'}]}");
+    assert_eq!(
+        (told.iter().filter(|line| line.ends_with("PoolBudget -")).count(), given_up),
+        (5, 1),
+        "{told:?}"
+    );
+    let (told, _) = held("--edit nodepool/default:spec.limits={cpu:0}");
+    assert!(told.contains(&"group-1 NoOtherPlace shop/api-1-0".to_owned()), "{told:?}");
+    let none = run(&format!("-f {SHOP} --remove node/node-1 --repack"), "");
+    assert_eq!(none.code, BAD_INPUT);
+    assert!(none.err.contains("`--repack`: the input has no Node"), "{}", none.err);
+}

@@ -1,4 +1,7 @@
-//! Node settings of the AWS provider: once inside the Provisioner or in an AWSNodeTemplate, now an EC2NodeClass.
+//! Node settings of the AWS provider: once inside the Provisioner, in an AWSNodeTemplate or an EC2NodeClass of v1beta1, now an EC2NodeClass of v1.
+//!
+//! What comes out passes the definition of v1: tags that the provider sets by itself now are left out, an image family becomes an alias, and
+//! defaults that were other ones are written out.
 
 use serde_json::{Map, Value, json};
 
@@ -43,6 +46,30 @@ pub(super) fn inline_class(
     }))
 }
 
+/// An EC2NodeClass of v1beta1: few fields differ, and the status stays.
+pub(super) fn node_class(mut source: Source, options: &Options) -> Result<Converted, Error> {
+    let mut old = std::mem::take(&mut source.spec);
+    let mut spec = Map::new();
+    images(&mut source, "spec", &mut old, &mut spec, options)?;
+    let fields = [
+        "subnetSelectorTerms",
+        "securityGroupSelectorTerms",
+        "associatePublicIPAddress",
+        "instanceStorePolicy",
+        "kubelet",
+    ];
+    for field in fields {
+        source.carry(&mut old, field, &mut spec);
+    }
+    identity(&mut source, "spec", &mut old, &mut spec, options)?;
+    common(&mut source, "spec", &mut old, &mut spec)?;
+    let metadata_options = source.take_map(&mut old, "spec", "metadataOptions")?.unwrap_or_default();
+    hop_limit(&mut source, "spec", metadata_options, &mut spec);
+    source.note_leftovers("spec", old);
+    source.drop_severity();
+    Ok(source.finish(names::AWS_API_VERSION, kinds::EC2_NODE_CLASS, spec, Vec::new()))
+}
+
 fn class_spec(
     source: &mut Source,
     path: &str,
@@ -68,11 +95,34 @@ fn class_spec(
     selector(source, path, &mut old, &mut spec, ("subnetSelector", "subnetSelectorTerms"), options)?;
     let security_groups = ("securityGroupSelector", "securityGroupSelectorTerms");
     selector(source, path, &mut old, &mut spec, security_groups, options)?;
-    match source.take_text(&mut old, path, "instanceProfile")? {
-        Some(profile) => {
-            spec.insert("instanceProfile".to_owned(), profile.into());
-        }
-        None => {
+    identity(source, path, &mut old, &mut spec, options)?;
+    common(source, path, &mut old, &mut spec)?;
+    match source.take_map(&mut old, path, "metadataOptions")? {
+        // Written out in part, the rest was up to EC2, as it is now.
+        Some(given) => drop(spec.insert("metadataOptions".to_owned(), given.into())),
+        None => hop_limit(source, path, Map::new(), &mut spec),
+    }
+    if let Some(kubelet) = kubelet {
+        spec.insert("kubelet".to_owned(), kubelet.into());
+    }
+    source.note_leftovers(path, old);
+    Ok(spec)
+}
+
+/// Role or instance profile. Where neither is said, the settings of the controller had the profile.
+fn identity(
+    source: &mut Source,
+    path: &str,
+    old: &mut Map<String, Value>,
+    spec: &mut Map<String, Value>,
+    options: &Options,
+) -> Result<(), Error> {
+    let profile = source.take_text(old, path, "instanceProfile")?;
+    let role = source.take_text(old, path, "role")?;
+    match (profile, role) {
+        (Some(profile), _) => drop(spec.insert("instanceProfile".to_owned(), profile.into())),
+        (None, Some(role)) => drop(spec.insert("role".to_owned(), role.into())),
+        (None, None) => {
             let role = format!("KarpenterNodeRole-{}", cluster(options));
             let message = format!(
                 "absent: it came from the settings of the controller; fill in `role`, set to `{role}`"
@@ -81,16 +131,58 @@ fn class_spec(
             spec.insert("role".to_owned(), role.into());
         }
     }
-    let fields =
-        ["tags", "metadataOptions", "blockDeviceMappings", "userData", "detailedMonitoring", "context"];
-    for field in fields {
-        source.carry(&mut old, field, &mut spec);
+    Ok(())
+}
+
+/// Fields that are what they were.
+fn common(
+    source: &mut Source,
+    path: &str,
+    old: &mut Map<String, Value>,
+    spec: &mut Map<String, Value>,
+) -> Result<(), Error> {
+    if let Some(mut tags) = source.take_map(old, path, "tags")? {
+        let mut dropped: Vec<String> = tags.keys().filter(|key| is_own_tag(key)).cloned().collect();
+        dropped.sort();
+        for key in dropped {
+            tags.remove(&key);
+            source.note(join(path, "tags"), format!("tag `{key}` dropped: the provider sets it by itself"));
+        }
+        spec.insert("tags".to_owned(), tags.into());
     }
-    if let Some(kubelet) = kubelet {
-        spec.insert("kubelet".to_owned(), kubelet.into());
+    // What an image of another family had is there already.
+    for field in ["blockDeviceMappings", "userData", "detailedMonitoring", "context"] {
+        source.carry(old, field, spec);
     }
-    source.note_leftovers(path, old);
-    Ok(spec)
+    Ok(())
+}
+
+/// Tags that v1 does not let classes set.
+fn is_own_tag(key: &str) -> bool {
+    const OWN: [&str; 4] = [
+        "eks:eks-cluster-name",
+        "karpenter.sh/nodepool",
+        "karpenter.sh/nodeclaim",
+        "karpenter.k8s.aws/ec2nodeclass",
+    ];
+    key.is_empty() || key.starts_with("kubernetes.io/cluster") || OWN.contains(&key)
+}
+
+/// How far tokens of the metadata service travel: two hops by default once, one today.
+fn hop_limit(
+    source: &mut Source,
+    path: &str,
+    mut metadata_options: Map<String, Value>,
+    spec: &mut Map<String, Value>,
+) {
+    const FIELD: &str = "httpPutResponseHopLimit";
+    if metadata_options.get(FIELD).is_none_or(Value::is_null) {
+        metadata_options.insert(FIELD.to_owned(), 2.into());
+        let message =
+            "absent meant 2, written out: v1 takes 1, and then pods do not reach the metadata service";
+        source.note(join(path, &format!("metadataOptions.{FIELD}")), message);
+    }
+    spec.insert("metadataOptions".to_owned(), metadata_options.into());
 }
 
 fn cluster(options: &Options) -> &str {
@@ -120,17 +212,16 @@ fn images(
             "AL2".to_owned()
         }
     };
-    match source.take_map(old, path, "amiSelector")? {
-        Some(selector) => {
-            let family = if family == "Ubuntu" {
-                let message =
-                    "Ubuntu is no longer a family of its own; set to AL2, whose bootstrap script it shares";
-                source.note(join(path, "amiFamily"), message);
-                "AL2".to_owned()
-            } else {
-                family
-            };
-            let terms = image_terms(source, &join(path, "amiSelector"), selector)?;
+    let terms = match source.take_list(old, path, "amiSelectorTerms")?.filter(|terms| !terms.is_empty()) {
+        Some(terms) => Some(terms),
+        None => match source.take_map(old, path, "amiSelector")? {
+            Some(selector) => Some(image_terms(source, &join(path, "amiSelector"), selector)?),
+            None => None,
+        },
+    };
+    match terms {
+        Some(terms) => {
+            let family = if family == "Ubuntu" { without_ubuntu(source, path, old, spec) } else { family };
             spec.insert("amiFamily".to_owned(), family.into());
             spec.insert("amiSelectorTerms".to_owned(), terms.into());
         }
@@ -143,12 +234,30 @@ fn images(
                 return Err(source.inconvertible(
                     &join(path, "amiFamily"),
                     format!("family `{family}` has no default image today"),
-                    "select images with `amiSelector` first",
+                    "select images by id, name or tags first",
                 ));
             }
         },
     }
     Ok(())
+}
+
+/// Ubuntu was a family of its own: the bootstrap script of AL2, another root volume.
+fn without_ubuntu(
+    source: &mut Source,
+    path: &str,
+    old: &Map<String, Value>,
+    spec: &mut Map<String, Value>,
+) -> String {
+    let message = "Ubuntu is no longer a family of its own; set to AL2, whose bootstrap script it shares";
+    source.note(join(path, "amiFamily"), message);
+    if old.get("blockDeviceMappings").is_none_or(Value::is_null) {
+        let volume = json!({ "encrypted": true, "volumeSize": "20Gi", "volumeType": "gp3" });
+        let mapping = json!([{ "deviceName": "/dev/sda1", "rootVolume": true, "ebs": volume }]);
+        spec.insert("blockDeviceMappings".to_owned(), mapping);
+        source.note(join(path, "blockDeviceMappings"), "absent meant `/dev/sda1` with 20Gi, written out");
+    }
+    "AL2".to_owned()
 }
 
 /// Terms for subnets or security groups.
@@ -187,6 +296,10 @@ fn image_terms(source: &mut Source, path: &str, selector: Map<String, Value>) ->
             "aws::owners" => others.push(("owner", values)),
             _ => ids = Some(values),
         }
+    }
+    if ids.is_none() && tags.is_empty() && !others.iter().any(|(field, _)| *field == "name") {
+        let message = "an owner alone selects nothing today";
+        return Err(source.inconvertible(path, message, "add `aws::name` or a tag of the image"));
     }
     terms_of(source, path, ids, others, tags)
 }

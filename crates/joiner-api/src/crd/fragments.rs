@@ -105,7 +105,7 @@ pub fn loose_conditions(_: &mut SchemaGenerator) -> Schema {
     condition_list(false)
 }
 
-fn condition_list(strict: bool) -> Schema {
+pub(super) fn condition_list(strict: bool) -> Schema {
     let mut reason = json!({
         "type": "string",
         "maxLength": 1024,

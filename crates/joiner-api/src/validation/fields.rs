@@ -55,6 +55,17 @@ impl Problems {
         }
     }
 
+    pub(super) fn label_value(&mut self, path: &str, value: &str) {
+        if let Some(fault) = syntax::label_value_fault(value) {
+            self.add(
+                path,
+                value,
+                fault,
+                "use at most 63 letters, digits, `-`, `_` and `.`, a letter or digit at both ends",
+            );
+        }
+    }
+
     pub(super) fn range(&mut self, path: &str, value: Option<i64>, min: i64, max: i64) {
         if let Some(value) = value
             && !(min..=max).contains(&value)

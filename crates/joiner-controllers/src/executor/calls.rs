@@ -7,7 +7,8 @@ use kube::api::{Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams, 
 
 use crate::claims::planned_pods;
 use crate::command::{Command, Done, Failure};
-use crate::pods;
+use crate::executor::NotSent;
+use crate::pods::{self, CachedPod};
 
 /// The name under which fields are written.
 const MANAGER: &str = "joiner";
@@ -116,17 +117,28 @@ impl Calls {
                 let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
                 answer(api.patch(name, &merge, &Patch::Merge(patch)).await, |_| Done::Nothing)
             }
-            Command::Terminate { .. } | Command::CancelLaunch { .. } => {
-                Err(Problem::Refused(Failure::Other("the API server ends no machines".to_owned())))
+            Command::Terminate { .. }
+            | Command::CancelLaunch { .. }
+            | Command::EndMachineOf { .. }
+            | Command::FindMachine { .. } => {
+                Err(Problem::Refused(Failure::Other("the API server has no machines".to_owned())))
             }
         }
+    }
+
+    /// All claims, from the server itself.
+    ///
+    /// # Errors
+    /// It was refused, or there was no answer.
+    pub async fn all_claims(&self) -> Result<Vec<NodeClaim>, Problem> {
+        self.claims.list(&ListParams::default()).await.map(|list| list.items).map_err(problem)
     }
 
     async fn confirm_empty(&self, node: &str) -> Result<Done, Problem> {
         let api: Api<Pod> = Api::all(self.client.clone());
         let found = api.list(&ListParams::default().fields(&format!("spec.nodeName={node}"))).await;
         match found {
-            Ok(list) if list.items.iter().any(pods::is_reschedulable) => {
+            Ok(list) if list.items.iter().any(|pod| pods::is_reschedulable(&CachedPod::new(pod))) => {
                 Err(Problem::Refused(Failure::NotEmpty))
             }
             answered => answer(answered, |_| Done::Nothing),
@@ -169,6 +181,11 @@ fn exactly(uid: &str) -> DeleteParams {
 /// What an error means for the write that met it.
 pub fn problem(error: kube::Error) -> Problem {
     let kube::Error::Api(status) = error else {
+        if let kube::Error::Service(cause) = &error
+            && cause.is::<NotSent>()
+        {
+            return Problem::Refused(Failure::Fenced);
+        }
         // Some of these happen before anything is sent. Reading the object back costs little and is right for all.
         return Problem::Unanswered(error.to_string());
     };

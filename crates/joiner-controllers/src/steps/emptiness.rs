@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use joiner_api::budget::{Allowance, Budgets};
 use joiner_api::names::{self, conditions};
 use joiner_api::{NodeClaim, NodePool};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
-use crate::pods;
+use crate::pods::{self, CachedPod};
 use crate::steps::lifecycle::is_true;
 
 /// The reason as budgets know it.
@@ -23,7 +23,7 @@ pub struct Candidate<'a> {
     /// The node.
     pub node: &'a Node,
     /// Pods on it.
-    pub pods: Vec<&'a Pod>,
+    pub pods: Vec<&'a CachedPod>,
     /// Pods are expected on it.
     pub nominated: bool,
     /// Dollars per hour.
@@ -65,7 +65,7 @@ pub fn judge(candidate: &Candidate, now: Timestamp) -> Result<(), Stays> {
     }
     // Daemons and mirror pods protect too.
     match pods.iter().find(|pod| pods::is_active(pod) && pods::is_protected(pod, now)) {
-        Some(pod) => Err(Stays::Protected(Some(pod.name_any()))),
+        Some(pod) => Err(Stays::Protected(Some(pod.name.to_string()))),
         None => Ok(()),
     }
 }

@@ -1,12 +1,13 @@
 //! What is written to a pool: whether it can be used, how much it has, and the hash of its template.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use joiner_api::condition::{ConditionSet, ConditionTypes, Subject};
 use joiner_api::names::{self, conditions};
 use joiner_api::quantity::Quantity;
-use joiner_api::{NodePool, nodepool_hash, validation};
+use joiner_api::{NodeClaim, NodePool, nodepool_hash, validation};
 use joiner_record::{Trouble, WatchTrouble, words};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
@@ -14,13 +15,16 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::command::{Command, Step};
+use crate::steps::emptiness;
+use crate::steps::lifecycle::condition;
+use crate::steps::registration_health::{self, Results};
 
 /// Resources that are shown even if there is nothing of them.
 const ALWAYS: [&str; 4] = ["cpu", "ephemeral-storage", "memory", "pods"];
 
-/// What there is to know about a pool.
-#[derive(Debug)]
-pub struct Facts<'a> {
+/// What decides whether a pool can be used.
+#[derive(Debug, Clone, Copy)]
+pub struct Readiness<'a> {
     /// The pool.
     pub pool: &'a NodePool,
     /// Its node class as stored.
@@ -29,21 +33,29 @@ pub struct Facts<'a> {
     pub class_trouble: Option<&'a WatchTrouble>,
     /// Label keys that the provider makes well-known.
     pub well_known: &'a BTreeSet<String>,
-    /// Capacity of its machines that are not going.
-    pub machines: Vec<&'a BTreeMap<String, Text>>,
     /// The present.
     pub now: Timestamp,
 }
 
+/// What there is to know about a pool.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// What decides whether it can be used.
+    pub readiness: Readiness<'a>,
+    /// How its last machines fared.
+    pub registrations: &'a Results,
+    /// Generation of its node class.
+    pub class_generation: Option<i64>,
+    /// Its claims.
+    pub claims: Vec<&'a NodeClaim>,
+    /// What its machines have.
+    pub totals: &'a Totals,
+}
+
 /// The pool with the conditions that hold now.
-pub fn with_conditions(facts: &Facts) -> NodePool {
+pub fn with_conditions(facts: &Readiness) -> NodePool {
     let mut pool = facts.pool.clone();
-    let subject = Subject {
-        created: pool.metadata.creation_timestamp.as_ref().map_or(facts.now, |time| time.0),
-        generation: pool.metadata.generation.unwrap_or_default(),
-        deleting: pool.metadata.deletion_timestamp.is_some(),
-        now: facts.now,
-    };
+    let subject = subject(facts);
     let status = pool.status.get_or_insert_default();
     let mut set = ConditionSet::open(ConditionTypes::NODE_POOL, subject, &mut status.conditions);
     match validation::validate_nodepool_with(facts.pool, facts.well_known).first() {
@@ -60,8 +72,18 @@ pub fn with_conditions(facts: &Facts) -> NodePool {
     pool
 }
 
+fn subject(facts: &Readiness) -> Subject {
+    let meta = &facts.pool.metadata;
+    Subject {
+        created: meta.creation_timestamp.as_ref().map_or(facts.now, |time| time.0),
+        generation: meta.generation.unwrap_or_default(),
+        deleting: meta.deletion_timestamp.is_some(),
+        now: facts.now,
+    }
+}
+
 /// What is wrong with the kind of the node class: what is known of it may have changed since.
-fn class_trouble(facts: &Facts) -> Option<(String, String)> {
+fn class_trouble(facts: &Readiness) -> Option<(String, String)> {
     let trouble = facts.class_trouble?;
     let reason = match trouble.trouble {
         Trouble::Forbidden => "NodeClassForbidden",
@@ -93,15 +115,24 @@ fn class_fault(class: Option<&Value>) -> Option<(String, String)> {
 /// What is to be done for a pool.
 pub fn step(facts: &Facts) -> Step {
     let mut step = Step::default();
-    let pool = facts.pool;
+    let pool = facts.readiness.pool;
     if pool.metadata.deletion_timestamp.is_some() {
         return step;
     }
-    step.commands.extend(hash_patch(pool));
-    let mut after = with_conditions(facts);
+    let to_migrate = claims_to_migrate(facts);
+    if to_migrate.is_empty() {
+        step.commands.extend(hash_patch(pool));
+    }
+    // The pool says the new version when all of its claims do: then versions that differ never stand for drift.
+    step.each = to_migrate;
+    let mut after = with_conditions(&facts.readiness);
     let status = after.status.get_or_insert_default();
-    status.nodes = Some(facts.machines.len() as i64);
-    status.resources = Some(sum(&facts.machines));
+    let subject = subject(&facts.readiness);
+    let mut set = ConditionSet::open(ConditionTypes::NODE_POOL, subject, &mut status.conditions);
+    registration_health::tell(pool, facts.registrations, facts.class_generation, &mut set);
+    status.node_class_observed_generation = facts.class_generation.or(status.node_class_observed_generation);
+    status.nodes = Some(facts.totals.machines as i64);
+    status.resources = Some(facts.totals.texts());
     let before = pool.status.clone().unwrap_or_default();
     if *status != before {
         let version = pool.resource_version();
@@ -123,19 +154,93 @@ fn hash_patch(pool: &NodePool) -> Option<Command> {
     (!same).then(|| Command::PatchPool { name: pool.name_any(), patch })
 }
 
-fn sum(machines: &[&BTreeMap<String, Text>]) -> BTreeMap<String, Text> {
-    let mut totals: BTreeMap<&str, Quantity> =
-        ALWAYS.into_iter().map(|name| (name, Quantity::ZERO)).collect();
-    for (name, amount) in machines.iter().flat_map(|machine| machine.iter()) {
-        if let Ok(amount) = Quantity::parse(&amount.0) {
-            let total = totals.entry(name).or_insert(Quantity::ZERO.with_format(amount.format()));
-            *total = if total.signum() == 0 { amount } else { *total + amount };
+/// When hashes are computed in another way than the pool says, its claims get the new version, and the new hash with it unless drift was found by
+/// the old one: an unchanged template must not make a machine drift.
+fn claims_to_migrate(facts: &Facts) -> Vec<Command> {
+    let version = |annotations: &BTreeMap<String, String>| {
+        annotations
+            .get(names::NODEPOOL_HASH_VERSION_ANNOTATION)
+            .is_some_and(|have| have == nodepool_hash::VERSION)
+    };
+    let Ok(template) = nodepool_hash::Template::of(&facts.readiness.pool.spec.template) else {
+        return Vec::new();
+    };
+    if version(facts.readiness.pool.annotations()) {
+        return Vec::new();
+    }
+    let hash = nodepool_hash::hash(&template).to_string();
+    let old = facts.claims.iter().filter(|claim| !version(claim.annotations()));
+    old.map(|claim| {
+        let mut annotations =
+            BTreeMap::from([(names::NODEPOOL_HASH_VERSION_ANNOTATION, nodepool_hash::VERSION.to_owned())]);
+        if condition(claim, conditions::DRIFTED).is_none() {
+            annotations.insert(names::NODEPOOL_HASH_ANNOTATION, hash.clone());
+        }
+        let version = claim.resource_version();
+        let patch = json!({"metadata": {"resourceVersion": version, "annotations": annotations}});
+        Command::PatchClaim { name: claim.name_any(), patch }
+    })
+    .collect()
+}
+
+/// What one machine has.
+pub type Capacity = Vec<(String, Quantity)>;
+
+/// What the machines of a pool have that are not going, kept up to date machine by machine.
+#[derive(Debug, Default, PartialEq)]
+pub struct Totals {
+    /// How many there are.
+    pub machines: usize,
+    /// With the number of machines that have some of it.
+    amounts: BTreeMap<String, (Quantity, usize)>,
+}
+
+impl Totals {
+    /// Those of a pool without machines.
+    pub const NOTHING: &Self = &Self { machines: 0, amounts: BTreeMap::new() };
+
+    /// A machine more.
+    pub fn add(&mut self, capacity: &Capacity) {
+        self.machines += 1;
+        for (name, amount) in capacity {
+            match self.amounts.get_mut(name) {
+                Some((total, count)) => {
+                    *total = if total.signum() == 0 { *amount } else { *total + *amount };
+                    *count += 1;
+                }
+                None => drop(self.amounts.insert(name.clone(), (*amount, 1))),
+            }
         }
     }
-    let mut texts: BTreeMap<String, Text> =
-        totals.into_iter().map(|(name, amount)| (name.to_owned(), Text(amount.to_string()))).collect();
-    texts.insert(names::NODES_RESOURCE.to_owned(), Text(machines.len().to_string()));
-    texts
+
+    /// A machine less.
+    pub fn remove(&mut self, capacity: &Capacity) {
+        self.machines -= 1;
+        for (name, amount) in capacity {
+            let Some((total, count)) = self.amounts.get_mut(name) else { continue };
+            *total -= *amount;
+            *count -= 1;
+            if *count == 0 {
+                self.amounts.remove(name);
+            }
+        }
+    }
+
+    fn texts(&self) -> BTreeMap<String, Text> {
+        let none = ALWAYS.into_iter().map(|name| (name.to_owned(), Text("0".to_owned())));
+        let some = self.amounts.iter().map(|(name, (amount, _))| (name.clone(), Text(amount.to_string())));
+        let nodes = (names::NODES_RESOURCE.to_owned(), Text(self.machines.to_string()));
+        none.chain(some).chain([nodes]).collect()
+    }
+}
+
+/// What a machine has: its node says it once that has been ready for pods, its claim before.
+pub fn capacity_of(claim: &NodeClaim, nodes: &[&Arc<Node>]) -> Option<Capacity> {
+    let node = nodes.iter().find(|node| emptiness::is_initialised(node));
+    let claimed = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
+    let texts = node.and_then(|node| capacity(node)).or(claimed)?;
+    let read = |(name, text): (&String, &Text)| Some((name.clone(), Quantity::parse(&text.0).ok()?));
+    Some(texts.iter().filter_map(read).collect())
 }
 
 /// The capacity of a node, if it says one.

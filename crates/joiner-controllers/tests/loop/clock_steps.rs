@@ -51,7 +51,7 @@ async fn a_batch_does_not_close_early() {
                 stage.set_wall_clock(step);
             }
             stage.create_pod(&format!("web-{number}"), "100m", json!({})).await;
-            stage.tick().await;
+            stage.pass_millis(500).await;
             assert_eq!(stage.claims().await.len(), 0, "set by {step} s, pod {number}");
         }
         stage.pass(3).await;

@@ -9,13 +9,12 @@ use serde_json::json;
 
 use crate::stage::{Stage, pod_node};
 
-async fn set_budget(stage: &Stage, allowed: i32) {
+async fn set_budget(stage: &Stage, min_available: i32) {
     let api: Api<PodDisruptionBudget> = Api::default_namespaced(stage.client.clone());
-    let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
-    let _ = api.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await;
-    let status = json!({"status": {"disruptionsAllowed": allowed, "currentHealthy": 1 + allowed, "desiredHealthy": 1,
-        "expectedPods": 2, "observedGeneration": 1}});
-    api.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
+        "spec": {"minAvailable": min_available, "selector": {"matchLabels": {"app": "web"}}}});
+    api.patch("web", &PatchParams::apply("test").force(), &Patch::Apply(budget)).await.unwrap();
+    stage.pass(1).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -24,7 +23,7 @@ async fn a_drain_waits_for_the_disruption_budget() {
     let running = stage.start();
     stage.create_pods("web", 2, "1").await;
     stage.pass(15).await;
-    set_budget(&stage, 0).await;
+    set_budget(&stage, 2).await;
     let name = stage.nodes().await[0].name_any();
     let nodes: Api<Node> = Api::all(stage.client.clone());
     nodes.delete(&name, &DeleteParams::default()).await.unwrap();
@@ -36,11 +35,17 @@ async fn a_drain_waits_for_the_disruption_budget() {
     assert!(taints.iter().any(|taint| taint.key == "karpenter.sh/disrupted" && taint.effect == "NoSchedule"));
     assert_eq!(stage.nodes().await.len(), 2, "a place for the pods is bought ahead");
     let events = stage.events().await;
-    assert!(events.iter().any(|event| event.contains("FailedDraining: 2 pods")), "{events:?}");
+    assert!(
+        events
+            .iter()
+            .any(|event| event
+                .ends_with("FailedDraining: Failed to drain node, 2 pods are waiting to be evicted")),
+        "{events:?}"
+    );
     set_budget(&stage, 1).await;
     stage.pass(15).await;
     assert_eq!(stage.pods().await.len(), 1, "the budget had room for one");
-    set_budget(&stage, 1).await;
+    set_budget(&stage, 0).await;
     stage.pass(30).await;
     assert_eq!(stage.pods().await.len(), 0);
     assert!(nodes.get_opt(&name).await.unwrap().is_none(), "drained, it goes");

@@ -101,15 +101,15 @@ async fn a_closed_budget_and_a_protected_node_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_pods_are_expected_on_stays() {
-    let mut stage = Stage::new().await;
+    let stage = Stage::new().await;
     with_consolidation(&stage, "0s", "100%").await;
     // The scheduler is slow: pods are bound long after the node is ready for them.
-    stage.binding = false;
+    stage.set_binding(false);
     let running = stage.start();
     stage.create_pods("web", 1, "1").await;
     stage.pass(18).await;
     assert_eq!(stage.nodes().await.len(), 1);
-    stage.binding = true;
+    stage.set_binding(true);
     stage.pass(120).await;
     assert_eq!(stage.nodes().await.len(), 1);
     assert_eq!(stage.claims().await.len(), 1, "and none was bought beside it");

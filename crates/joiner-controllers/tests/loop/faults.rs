@@ -21,7 +21,7 @@ use crate::stage::{Stage, pod_node};
 
 /// What a call meets.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Fault {
+pub enum Fault {
     /// Not carried out, and this status instead.
     Instead(u16),
     /// Not carried out: nobody there knows the path.
@@ -41,28 +41,36 @@ const DOUBTS: [Fault; 5] =
 
 /// The way to a server on which one call meets a fault.
 #[derive(Clone)]
-struct Faulty {
+pub struct Faulty {
     server: ApiServer,
     fault: Fault,
     /// Which call.
     at: usize,
-    calls: Arc<AtomicUsize>,
+    /// Which calls are counted.
+    counts: fn(&Request<Body>) -> bool,
+    pub calls: Arc<AtomicUsize>,
     /// Calls that were carried out and went well.
-    log: Arc<Mutex<Vec<String>>>,
-    met: Arc<Mutex<Option<String>>>,
+    pub log: Arc<Mutex<Vec<String>>>,
+    pub met: Arc<Mutex<Option<String>>>,
 }
 
 impl Faulty {
-    fn new(stage: &Stage, at: usize, fault: Fault) -> Self {
+    pub fn new(stage: &Stage, at: usize, fault: Fault) -> Self {
         let server = stage.server.clone();
-        Self { server, fault, at, calls: Arc::default(), log: Arc::default(), met: Arc::default() }
+        let (calls, log, met) = Default::default();
+        Self { server, fault, at, counts, calls, log, met }
     }
 
-    fn client(&self) -> Client {
+    /// Counts events, too.
+    pub fn with_events(self) -> Self {
+        Self { counts: |request| !follows(request), ..self }
+    }
+
+    pub fn client(&self) -> Client {
         Client::new(self.clone(), "default")
     }
 
-    fn made(&self, kind: &str) -> usize {
+    pub fn made(&self, kind: &str) -> usize {
         let log = self.log.lock().unwrap();
         log.iter().filter(|line| line.starts_with("POST ") && line.ends_with(kind)).count()
     }
@@ -70,10 +78,12 @@ impl Faulty {
 
 /// Watches and their lists have faults of their own, and an event that is lost is no loss.
 fn counts(request: &Request<Body>) -> bool {
+    !follows(request) && !request.uri().path().contains("/events")
+}
+
+fn follows(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
-    let follows = query.contains("watch=") || query.contains("limit=");
-    let follows = follows && request.method() == Method::GET;
-    !follows && !request.uri().path().contains("/events")
+    request.method() == Method::GET && (query.contains("watch=") || query.contains("limit="))
 }
 
 fn status(code: u16) -> Response<ResponseBody> {
@@ -108,7 +118,7 @@ impl Service<Request<Body>> for Faulty {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let faulty = self.clone();
         Box::pin(async move {
-            if !counts(&request) {
+            if !(faulty.counts)(&request) {
                 return Ok(faulty.server.answer(request).await);
             }
             let number = faulty.calls.fetch_add(1, Ordering::Relaxed) + 1;
@@ -135,7 +145,7 @@ impl Service<Request<Body>> for Faulty {
     }
 }
 
-fn settings() -> Settings {
+pub fn settings() -> Settings {
     let (call_timeout, provider_timeout) = (Duration::from_secs(5), Duration::from_secs(10));
     Settings { call_timeout, provider_timeout, ..Settings::default() }
 }
@@ -151,7 +161,7 @@ fn is_told(metrics: &Metrics) -> bool {
     odd.next().is_some()
 }
 
-async fn until<F: AsyncFnMut() -> bool>(stage: &Stage, seconds: u64, mut is_over: F) -> bool {
+pub async fn until<F: AsyncFnMut() -> bool>(stage: &Stage, seconds: u64, mut is_over: F) -> bool {
     for _ in 0..seconds / 5 {
         if is_over().await {
             return true;

@@ -105,7 +105,8 @@ async fn nothing_is_written_behind_a_closed_fence() {
     stage.create_pods("web", 2, "1").await;
     stage.pass(30).await;
     assert_eq!(spy.writes.load(Ordering::Relaxed), before, "{:#?}", spy.log.lock().unwrap());
-    assert!(running.metrics.commands("create_claim", "fenced") > 0, "{}", running.metrics.text());
+    assert!(!running.summary.borrow().leads);
+    assert_eq!(running.metrics.commands("create_claim", "fenced"), 0, "nobody decides what nobody may do");
     running.fence.advance(2);
     stage.pass(20).await;
     assert_eq!((stage.claims().await.len(), bound(&stage).await), (1, 2));

@@ -26,7 +26,13 @@ async fn pending_pods_get_the_nodes_of_the_plan() {
         states.sort();
         assert_eq!(
             states,
-            ["Initialized=True", "Launched=True", "Ready=True", "Registered=True"],
+            [
+                "ConsistentStateFound=True",
+                "Initialized=True",
+                "Launched=True",
+                "Ready=True",
+                "Registered=True"
+            ],
             "{claim:?}"
         );
         assert_eq!(status.node_name.as_deref(), Some(&*claim.name_any()));
@@ -44,15 +50,15 @@ async fn pending_pods_get_the_nodes_of_the_plan() {
     assert_eq!(status.resources.unwrap()["cpu"].0, "12");
     let states: BTreeSet<String> =
         status.conditions.iter().map(|of| format!("{}={}", of.type_, of.status)).collect();
-    let expected = ["NodeClassReady=True", "Ready=True", "ValidationSucceeded=True"];
+    let expected =
+        ["NodeClassReady=True", "NodeRegistrationHealthy=True", "Ready=True", "ValidationSucceeded=True"];
     assert_eq!(states, expected.map(str::to_owned).into());
     running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_second_batch_buys_nothing_twice() {
-    let mut stage = Stage::new().await;
-    stage.boot = Some(Duration::from_secs(60));
+    let stage = Stage::with_boot(Duration::from_secs(60)).await;
     let running = stage.start();
     stage.create_pods("first", 3, "1").await;
     stage.pass(5).await;
@@ -138,7 +144,8 @@ async fn a_pod_that_no_machine_helps_is_told_why() {
     stage.pass(15).await;
     assert_eq!(stage.nodes().await.len(), 1);
     let events = stage.events().await;
-    let told: Vec<&String> = events.iter().filter(|event| event.contains("FailedScheduling")).collect();
+    let told: Vec<&String> =
+        events.iter().filter(|event| event.contains(": no machine would help")).collect();
     assert_eq!(told.len(), 1, "{events:?}");
     assert!(told[0].starts_with("Pod/large FailedScheduling: ") && told[0].contains("300 cpu"), "{told:?}");
     assert_eq!(running.summary.borrow().refused_pods, 1);

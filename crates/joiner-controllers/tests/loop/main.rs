@@ -1,4 +1,4 @@
-//! The whole loop on the embedded API server, in one process, on one thread, with paused time. The test itself plays scheduler and kubelet.
+//! The whole loop on the embedded API server, in one process, on one thread, with paused time: on a simulated cluster with its scheduler and kubelets.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -10,5 +10,8 @@ mod emptying;
 mod faults;
 mod keeping_order;
 mod launching;
+mod leading;
+mod lost_replies;
+mod measuring;
 mod stage;
 mod watching;

@@ -1,23 +1,31 @@
-//! A cluster of a few lines: the embedded API server, the KWOK provider, the controllers, and somebody who plays scheduler and kubelet.
+//! A simulated cluster with the controllers in it: `joiner-sim` with its scheduler, kubelets and workload controllers, and the KWOK provider.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use http::{Method, Request, Response};
 use jiff::{SignedDuration, Timestamp};
-use joiner_api::quantity::Quantity;
 use joiner_api::{KwokNodeClass, NodeClaim, NodePool};
 use joiner_apiserver::service::{ApiServer, ResponseBody, Settings as ServerSettings};
-use joiner_controllers::{Controllers, Fence, Metrics, RuntimeClock, Settings, Summary};
-use joiner_provider::{Provider, Registry};
+use joiner_controllers::{Controllers, Fence, Inspector, Metrics, Settings, Summary};
+use joiner_provider::{Monotonic, Provider, Registry};
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
+use joiner_sim::clock::Clock;
+use joiner_sim::controller::Participant;
+use joiner_sim::event::Event as Told;
+use joiner_sim::kubelet::{Lifecycle, Span};
+use joiner_sim::scheduler::Scheduler;
+use joiner_sim::settings::Settings as WorldSettings;
+use joiner_sim::world::World;
+use joiner_sim::write::Write;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
@@ -25,26 +33,94 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tower::Service;
 
 /// Where virtual time begins.
 const BEGIN: &str = "2026-01-05T08:00:00Z";
-/// How often scheduler and kubelet look around.
-const TICK: Duration = Duration::from_millis(500);
+/// How long nodes take to boot, unless a test says otherwise.
+const BOOT: Duration = Duration::from_secs(2);
 
 pub struct Stage {
     pub server: ApiServer,
     pub client: Client,
-    begin: Instant,
-    /// By how many seconds the clock on the wall has been set.
-    wall: Arc<AtomicI64>,
-    /// When the kubelet of each node began.
-    booting: Mutex<BTreeMap<String, Instant>>,
-    /// Nodes turn ready so long after they appear; `None` = never.
-    pub boot: Option<Duration>,
+    clock: WallClock,
+    world: Rc<tokio::sync::Mutex<World>>,
     /// The scheduler binds pods.
-    pub binding: bool,
+    binding: Arc<AtomicBool>,
+}
+
+/// The clock of the cluster, as somebody has set it.
+#[derive(Clone)]
+struct WallClock {
+    clock: Clock,
+    /// By how many seconds the clock on the wall has been set.
+    set_by: Arc<AtomicI64>,
+}
+
+impl WallClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now() + SignedDuration::from_secs(self.set_by.load(Ordering::Relaxed))
+    }
+}
+
+impl joiner_provider::Clock for WallClock {
+    fn now(&self) -> Timestamp {
+        WallClock::now(self)
+    }
+
+    fn monotonic(&self) -> Monotonic {
+        self.clock.monotonic()
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        self.clock.sleep(time)
+    }
+}
+
+/// The scheduler, whose bindings can be made to wait.
+struct SlowToBind {
+    scheduler: Scheduler,
+    binding: Arc<AtomicBool>,
+    waiting: Vec<Write>,
+}
+
+impl Participant for SlowToBind {
+    fn name(&self) -> &'static str {
+        self.scheduler.name()
+    }
+
+    fn observe(&mut self, event: &Told) {
+        self.scheduler.observe(event);
+    }
+
+    fn step(&mut self, now: Timestamp) -> Vec<Write> {
+        if self.binding.load(Ordering::Relaxed) {
+            let mut writes = std::mem::take(&mut self.waiting);
+            writes.extend(self.scheduler.step(now));
+            return writes;
+        }
+        loop {
+            let writes = self.scheduler.step(now);
+            let (bindings, others): (Vec<Write>, Vec<Write>) =
+                writes.into_iter().partition(|write| matches!(write, Write::Bind { .. }));
+            let none = bindings.is_empty();
+            self.waiting.extend(bindings);
+            if none || !others.is_empty() {
+                return others;
+            }
+        }
+    }
+
+    fn refused(&mut self, write: &Write, code: u16, message: &str) {
+        self.scheduler.refused(write, code, message);
+    }
+
+    fn wakes_at(&self) -> Option<Timestamp> {
+        match self.waiting.is_empty() || !self.binding.load(Ordering::Relaxed) {
+            true => self.scheduler.wakes_at(),
+            false => Some(Timestamp::MIN),
+        }
+    }
 }
 
 /// Controllers at work.
@@ -52,8 +128,10 @@ pub struct Running {
     pub summary: watch::Receiver<Summary>,
     pub metrics: Arc<Metrics>,
     pub fence: Fence,
+    pub inspector: Inspector,
     task: JoinHandle<()>,
     shutdown: Option<oneshot::Sender<()>>,
+    world: Rc<tokio::sync::Mutex<World>>,
 }
 
 impl Running {
@@ -66,46 +144,59 @@ impl Running {
     /// As if the process were asked to end.
     pub async fn stop(mut self) {
         let _ = self.shutdown.take().unwrap().send(());
-        self.task.await.unwrap();
+        let mut world = self.world.lock().await;
+        tokio::select! {
+            biased;
+            ended = &mut self.task => ended.unwrap(),
+            () = world.run_for(SignedDuration::from_mins(2)) => panic!("the controllers do not end"),
+        }
     }
-}
-
-/// What the clock on the wall shows.
-fn shown(begin: Instant, wall: &AtomicI64) -> Timestamp {
-    moment(begin) + SignedDuration::from_secs(wall.load(Ordering::Relaxed))
-}
-
-fn moment(begin: Instant) -> Timestamp {
-    let passed = SignedDuration::try_from(begin.elapsed()).unwrap();
-    BEGIN.parse::<Timestamp>().unwrap().checked_add(passed).unwrap()
 }
 
 impl Stage {
     /// A cluster with the definitions of joiner, a node class and a pool, both called `default`.
     pub async fn new() -> Self {
-        let stage = Self::bare();
+        Self::with_boot(BOOT).await
+    }
+
+    /// The same, with nodes that take so long to boot.
+    pub async fn with_boot(boot: Duration) -> Self {
+        let stage = Self::bare(boot);
         stage.apply_class(json!({})).await;
         stage.apply_pool("default", json!({})).await;
         stage
     }
 
-    pub fn bare() -> Self {
-        let begin = Instant::now();
-        let wall = Arc::new(AtomicI64::new(0));
-        let on_the_wall = wall.clone();
-        let server = ApiServer::new(Arc::new(move || shown(begin, &on_the_wall)), &ServerSettings::default());
+    fn bare(boot: Duration) -> Self {
+        let clock = WallClock { clock: Clock::new(BEGIN.parse().unwrap(), 1), set_by: Arc::default() };
+        let on_the_wall = clock.clone();
+        let server = ApiServer::new(Arc::new(move || on_the_wall.now()), &ServerSettings::default());
         for definition in joiner_api::crd::all() {
             let object = serde_json::to_value(&definition).unwrap();
             server.ensure("apiextensions.k8s.io", "customresourcedefinitions", "", object).unwrap();
         }
         let client = Client::new(server.clone(), "default");
-        let booting = Mutex::default();
-        Self { server, client, begin, wall, booting, boot: Some(Duration::from_secs(2)), binding: true }
+        let lifecycle = Lifecycle {
+            node_boot: Span::exactly(SignedDuration::try_from(boot).unwrap()),
+            termination: Span::millis(500, 500),
+            ..Lifecycle::fast()
+        };
+        let settings = WorldSettings { start: BEGIN.parse().unwrap(), lifecycle, ..WorldSettings::default() };
+        let mut world = World::around(server.clone(), clock.clock.clone(), settings);
+        let binding = Arc::new(AtomicBool::new(true));
+        let scheduler = Scheduler::new(joiner_sim::scheduler::Settings::default());
+        world.join(Box::new(SlowToBind { scheduler, binding: binding.clone(), waiting: Vec::new() }));
+        Self { server, client, clock, world: Rc::new(tokio::sync::Mutex::new(world)), binding }
+    }
+
+    /// Lets the scheduler bind pods, or not yet.
+    pub fn set_binding(&self, binding: bool) {
+        self.binding.store(binding, Ordering::Relaxed);
     }
 
     /// Somebody sets the clock on the wall.
     pub fn set_wall_clock(&self, seconds: i64) {
-        self.wall.fetch_add(seconds, Ordering::Relaxed);
+        self.clock.set_by.fetch_add(seconds, Ordering::Relaxed);
     }
 
     pub async fn apply_class(&self, spec: Value) {
@@ -117,6 +208,11 @@ impl Stage {
     pub async fn delete_class(&self) {
         let api: Api<KwokNodeClass> = Api::all(self.client.clone());
         api.delete("default", &DeleteParams::default()).await.unwrap();
+    }
+
+    pub async fn delete_pool(&self, name: &str) {
+        let api: Api<NodePool> = Api::all(self.client.clone());
+        api.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
     pub async fn delete_claim(&self, name: &str) {
@@ -152,16 +248,16 @@ impl Stage {
     }
 
     pub fn now(&self) -> Timestamp {
-        shown(self.begin, &self.wall)
+        self.clock.now()
     }
 
     pub fn kwok(&self, client: Client) -> Arc<KwokProvider> {
-        Arc::new(KwokProvider::new(client, Catalogue::hypothetical(), self.clock()))
+        Arc::new(KwokProvider::new(client, Catalogue::hypothetical(), Arc::new(self.clock.clone())))
     }
 
-    fn clock(&self) -> Arc<RuntimeClock<impl Fn() -> Timestamp + Send + Sync + use<>>> {
-        let (begin, wall) = (self.begin, self.wall.clone());
-        Arc::new(RuntimeClock::new(move || shown(begin, &wall)))
+    /// The clock of everybody on the stage.
+    pub fn shared_clock(&self) -> Arc<dyn joiner_provider::Clock> {
+        Arc::new(self.clock.clone())
     }
 
     /// Starts controllers with the KWOK provider.
@@ -181,31 +277,26 @@ impl Stage {
 
     pub fn start_with(&self, client: Client, provider: Arc<dyn Provider>, settings: Settings) -> Running {
         let registry = Registry::new([provider]).unwrap();
-        let controllers = Controllers::new(client, registry, self.clock(), settings);
+        let controllers = Controllers::new(client, registry, Arc::new(self.clock.clone()), settings);
         let summary = controllers.summary();
         let (metrics, fence) = (controllers.metrics(), controllers.fence());
+        let inspector = controllers.inspector();
         let (shutdown, told) = oneshot::channel::<()>();
         let task = tokio::spawn(controllers.run(async {
             let _ = told.await;
         }));
-        Running { summary, metrics, fence, task, shutdown: Some(shutdown) }
+        let world = self.world.clone();
+        Running { summary, metrics, fence, inspector, task, shutdown: Some(shutdown), world }
     }
 
-    /// Lets so many seconds pass, scheduler and kubelet playing along.
+    /// Lets so many seconds pass.
     pub async fn pass(&self, seconds: u64) {
-        let end = Instant::now() + Duration::from_secs(seconds);
-        // Nobody watches long waits closely.
-        let tick = if seconds > 100 { TICK * 4 } else { TICK };
-        while Instant::now() < end {
-            tokio::time::sleep(tick).await;
-            self.play().await;
-        }
+        self.pass_millis(1000 * seconds).await;
     }
 
-    /// Half a second, at the end of which scheduler and kubelet look around.
-    pub async fn tick(&self) {
-        tokio::time::sleep(TICK).await;
-        self.play().await;
+    pub async fn pass_millis(&self, millis: u64) {
+        let time = SignedDuration::from_millis(i64::try_from(millis).unwrap());
+        self.world.lock().await.run_for(time).await;
     }
 
     pub async fn pods(&self) -> Vec<Pod> {
@@ -280,106 +371,10 @@ impl Stage {
         let api: Api<Pod> = Api::default_namespaced(self.client.clone());
         api.delete(name, &DeleteParams::default().grace_period(0)).await.unwrap();
     }
-
-    /// One look of kubelet and scheduler.
-    async fn play(&self) {
-        let mut nodes = self.nodes().await;
-        for node in &nodes {
-            self.boot_node(node).await;
-        }
-        let api: Api<Pod> = Api::default_namespaced(self.client.clone());
-        let all = self.pods().await;
-        nodes.sort_by_key(|node| node.name_any());
-        let mut free: Vec<(Node, i64)> = nodes
-            .into_iter()
-            .map(|node| {
-                let used: i64 =
-                    all.iter().filter(|pod| pod_node(pod) == Some(&*node.name_any())).map(cpu_of).sum();
-                let has = node
-                    .status
-                    .as_ref()
-                    .and_then(|s| s.allocatable.as_ref())
-                    .map_or(0, |of| milli(&of["cpu"].0));
-                (node, has - used)
-            })
-            .collect();
-        for pod in &all {
-            let name = pod.name_any();
-            if pod.metadata.deletion_timestamp.is_some() {
-                let _ = api.delete(&name, &DeleteParams::default().grace_period(0)).await;
-                continue;
-            }
-            if pod_node(pod).is_some() {
-                continue;
-            }
-            let mut places = free.iter_mut();
-            let place =
-                places.find(|(node, room)| self.binding && *room >= cpu_of(pod) && accepts(node, pod));
-            if let Some((node, room)) = place {
-                *room -= cpu_of(pod);
-                let binding =
-                    json!({"metadata": {"name": name}, "target": {"kind": "Node", "name": node.name_any()}});
-                let request = Request::post(format!("/api/v1/namespaces/default/pods/{name}/binding"))
-                    .header("content-type", "application/json")
-                    .body(binding.to_string().into_bytes());
-                self.client.request::<Value>(request.unwrap()).await.unwrap();
-                let running = json!({"status": {"phase": "Running", "startTime": self.now().to_string(),
-                    "conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}]}});
-                api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(running)).await.unwrap();
-            } else if pod.status.as_ref().is_none_or(|status| status.conditions.is_none()) {
-                let refused = json!({"status": {"conditions": [
-                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0 nodes"}]}});
-                api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(refused)).await.unwrap();
-            }
-        }
-    }
-
-    async fn boot_node(&self, node: &Node) {
-        let ready = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-        if ready.is_some_and(|conditions| conditions.iter().any(|of| of.type_ == "Ready")) {
-            return;
-        }
-        let Some(boot) = self.boot else { return };
-        // As far as a time in seconds tells: the node may be up to a second older than it looks.
-        let age = self.now().duration_since(node.metadata.creation_timestamp.as_ref().unwrap().0);
-        let age = Duration::try_from(age).unwrap_or_default().min(Duration::from_secs(1));
-        let begun = Instant::now() - age;
-        let begun = *self.booting.lock().unwrap().entry(node.uid().unwrap()).or_insert(begun);
-        if begun.elapsed() < boot {
-            return;
-        }
-        let api: Api<Node> = Api::all(self.client.clone());
-        let status =
-            json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
-        api.patch_status(&node.name_any(), &PatchParams::default(), &Patch::Strategic(status)).await.unwrap();
-        let mut taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
-        taints.retain(|taint| taint.key != "node.kubernetes.io/not-ready");
-        let patch = json!({"metadata": {"resourceVersion": null}, "spec": {"taints": taints}});
-        api.patch(&node.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    }
 }
 
 pub fn pod_node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
-}
-
-fn milli(text: &str) -> i64 {
-    Quantity::parse(text).unwrap().milli_saturating()
-}
-
-fn cpu_of(pod: &Pod) -> i64 {
-    let containers = &pod.spec.as_ref().unwrap().containers;
-    let requests = containers.iter().filter_map(|of| of.resources.as_ref()?.requests.as_ref()?.get("cpu"));
-    requests.map(|cpu| milli(&cpu.0)).sum()
-}
-
-fn accepts(node: &Node, pod: &Pod) -> bool {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
-    let tolerated: Vec<String> =
-        pod.spec.as_ref().unwrap().tolerations.iter().flatten().filter_map(|of| of.key.clone()).collect();
-    let minds =
-        taints.iter().any(|taint| taint.effect != "PreferNoSchedule" && !tolerated.contains(&taint.key));
-    !minds && node.metadata.deletion_timestamp.is_none()
 }
 
 /// Merges objects; everything else is replaced.
@@ -398,7 +393,7 @@ fn merge(into: &mut Value, change: &Value) {
 #[derive(Clone)]
 pub struct Spy {
     server: ApiServer,
-    begin: Instant,
+    clock: Clock,
     pub writes: Arc<AtomicUsize>,
     pub log: Arc<Mutex<Vec<String>>>,
     last: usize,
@@ -408,7 +403,7 @@ impl Spy {
     pub fn new(stage: &Stage, last: usize) -> Self {
         Self {
             server: stage.server.clone(),
-            begin: stage.begin,
+            clock: stage.clock.clock.clone(),
             writes: Arc::default(),
             log: Arc::default(),
             last,
@@ -441,7 +436,7 @@ impl Service<Request<Body>> for Spy {
             if number > spy.last || (!writes && number == spy.last) {
                 return std::future::pending().await;
             }
-            let line = format!("{} {} {}", moment(spy.begin), request.method(), request.uri().path());
+            let line = format!("{} {} {}", spy.clock.now(), request.method(), request.uri().path());
             let answer = spy.server.answer(request).await;
             if writes {
                 spy.log.lock().unwrap().push(format!("{line} {}", answer.status().as_u16()));

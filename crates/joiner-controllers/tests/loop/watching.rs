@@ -249,7 +249,7 @@ async fn decisions_say_why_and_learn_what_came_of_them() {
     for decision in [provisioned, emptied, of("launched"), of("terminated")] {
         assert!(!decision.commands.is_empty());
         for command in &decision.commands {
-            assert_eq!(command.settled.as_ref().unwrap().outcome, Outcome::Done, "{decision:#?}");
+            assert_eq!(command.completed.as_ref().unwrap().outcome, Outcome::Done, "{decision:#?}");
         }
     }
 

@@ -62,7 +62,7 @@ pub(super) fn too_dear<'s>(
     let mut work = 0;
     let mut cost_without = |given_up: &GivenUp| -> Option<f64> {
         let mut run = Run::new(snapshot, prepared, &options, given_up.clone());
-        cheapest::improve(&mut run.scratch, &mut run.outcome, &run.order);
+        run.improve();
         work += run.scratch.work;
         run.places_all_of(plainest).then(|| run.bill().cost(charge))
     };

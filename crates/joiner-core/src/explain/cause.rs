@@ -123,11 +123,24 @@ pub enum Cause {
         ports: Vec<String>,
     },
     /// The pool has as many nodes as it may.
-    NodeLimit,
+    NodeLimit {
+        /// The limit.
+        #[cfg_attr(feature = "serde", serde(default))]
+        limit: i64,
+        /// Nodes that are there or on their way.
+        #[cfg_attr(feature = "serde", serde(default))]
+        used: i64,
+        /// Nodes of this plan.
+        #[cfg_attr(feature = "serde", serde(default))]
+        planned: i64,
+    },
     /// A limit of the pool is reached.
     Limit {
-        /// Those that leave too little; none if only all of them together do.
+        /// Those that leave too little; all of them if only all together do.
         limits: Vec<LimitReached>,
+        /// The label whose minValues cannot be had of what the limits leave.
+        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+        min_values: Option<String>,
     },
     /// Too few distinct values are left.
     MinValues {
@@ -202,9 +215,15 @@ pub struct LimitReached {
     pub resource: String,
     /// The limit.
     pub limit: i64,
+    /// What nodes that are there or on their way use.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub used: i64,
+    /// What nodes of this plan use.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub planned: i64,
     /// What it leaves.
     pub left: i64,
-    /// What the smallest type that holds the pod has.
+    /// What the smallest type that holds the pod has; with minValues, what a node must be able to have.
     pub smallest: i64,
 }
 
@@ -276,7 +295,7 @@ impl Cause {
                 Reject::Offering
             }
             Self::HostPort { .. } => Reject::HostPort,
-            Self::NodeLimit | Self::Limit { .. } => Reject::Limit,
+            Self::NodeLimit { .. } | Self::Limit { .. } => Reject::Limit,
             Self::MinValues { .. } => Reject::MinValues,
             Self::Reserved => Reject::Reserved,
             Self::Topology { .. } => Reject::Topology,

@@ -4,12 +4,13 @@
 //! one was answered with no, and by what. Nothing here changes a decision.
 
 mod cause;
+mod limits;
 mod nearest;
 mod reject;
 mod story;
 mod words;
 
 pub use cause::{Amount, Cause, Counts, LimitReached, Listed, Shortage, TopologyRule};
-pub use nearest::{distance, nearest};
+pub use nearest::{distance, nearest, nearest_key};
 pub use reject::{Reason, Reject, refusal};
 pub use story::{Story, follow};

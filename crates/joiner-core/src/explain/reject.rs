@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use crate::algebra::MachineValue;
-use crate::explain::cause::{Amount, Cause, Counts, LimitReached, Listed, Shortage, TopologyRule};
-use crate::explain::nearest;
+use crate::explain::cause::{Amount, Cause, Counts, Listed, Shortage, TopologyRule};
+use crate::explain::limits;
+use crate::explain::{nearest, nearest_key};
 use crate::model::ids::*;
 use crate::model::names::{CPU, PODS};
 use crate::model::resources::{fits, lane_of};
@@ -176,7 +177,7 @@ fn contradiction(scratch: &Scratch, template: ReqId, ask: ReqId, pool: PoolIdx) 
             MachineValue::Missing if asked_rq.may_be_absent => {}
             MachineValue::Missing => {
                 let known = known_keys(scratch, pool);
-                let nearest = nearest(names.key_text(*key), known.iter().map(String::as_str));
+                let nearest = nearest_key(names.key_text(*key), known.iter().map(String::as_str));
                 return Some(Cause::UndefinedLabel { asked: text, nearest: nearest.map(str::to_owned) });
             }
             MachineValue::Defined(have) => {
@@ -226,23 +227,29 @@ fn offerings_reject(
         let ports = class.ports.iter().map(|p| format!("{}/{}", p.port, p.protocol)).collect();
         return Cause::HostPort { ports };
     }
-    if scratch.no_node_left(pool) {
-        return Cause::NodeLimit;
+    if let Some(cause) = limits::nodes(scratch, pool) {
+        return cause;
     }
-    scratch.refresh_holds(pool);
-    let kept = scratch.limited(pool, &set);
+    let kept = limits::kept(scratch, pool, &set);
     if offer_set::is_empty(&kept) {
-        return limit(scratch, pool, &set);
+        return limits::too_small(scratch, pool, &set);
     }
     if let Some(cause) = too_many_volumes(scratch, class, pool, &kept) {
         return cause;
     }
     for key in scratch.templates[pool.at()].min_values.clone() {
-        let (have, need) = scratch.distinct_values(pool, met, &kept, key);
+        let (have, need) = scratch.distinct_values(pool, met, &set, key);
         if have < need {
             let key = scratch.algebra.names().key_text(key).to_owned();
             return Cause::MinValues { key, left: u64::from(have), needed: u64::from(need) };
         }
+        let (have, _) = scratch.distinct_values(pool, met, &kept, key);
+        if have < need {
+            return limits::too_few(scratch, pool, met, &set, key);
+        }
+    }
+    if failure != Failure::Reserved && scratch.only_limits_refuse(class_idx, rung_at, pool) {
+        return limits::too_small(scratch, pool, &set);
     }
     if failure == Failure::Reserved {
         return Cause::Reserved;
@@ -362,25 +369,6 @@ fn resources(scratch: &Scratch, class: &PodClass, pool: PoolIdx, matching: &[u64
         .filter(|(lane, want)| **want > 0 && *lane != PODS)
         .map(|(lane, want)| Amount { resource: names.lane_text(lane).to_owned(), amount: *want });
     Cause::ResourcesTogether { wanted: wanted.collect() }
-}
-
-fn limit(scratch: &Scratch, pool: PoolIdx, set: &[u64]) -> Cause {
-    let names = scratch.algebra.names();
-    let row = &scratch.snapshot.pools[pool.at()];
-    let catalogue = &scratch.snapshot.catalogues[row.catalogue.at()];
-    let mut limits = Vec::new();
-    for (limit, left) in row.limits.iter().zip(&scratch.limits[pool.at()]) {
-        let Some(lane) = limit.lane else { continue };
-        let smallest = offer_set::iter(set)
-            .map(|at| lane_of(&catalogue.types[catalogue.offerings[at].instance_type.at()].capacity, lane))
-            .min()
-            .unwrap_or(0);
-        if smallest > *left || *left < 0 {
-            let resource = names.lane_text(lane).to_owned();
-            limits.push(LimitReached { resource, limit: limit.most, left: (*left).max(0), smallest });
-        }
-    }
-    Cause::Limit { limits }
 }
 
 fn topology(scratch: &mut Scratch, class_idx: ClassIdx, rung_at: usize) -> Cause {

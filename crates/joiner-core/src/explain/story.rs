@@ -49,6 +49,8 @@ pub struct Divided {
     pub pods: usize,
     /// Types that would do.
     pub types: usize,
+    /// And how many more would, were it not for the limits of the pool.
+    pub withheld: usize,
 }
 
 impl Story {
@@ -61,7 +63,18 @@ impl Story {
             offering: machine.offering,
             pods: machine.pods.len(),
             types: machine.types.len(),
+            withheld: machine.withheld,
         });
+        // A limit that kept the pod out beside other machines may have room beside these.
+        let node = plan.on_nodes.iter().chain(&plan.kept).find(|(_, pods)| pods.contains(&self.pod));
+        if let Some((node, _)) = node {
+            self.spot = Some(Spot::Node(*node));
+            self.reasons.clear();
+        } else if self.divided.is_some() {
+            self.reasons.clear();
+        } else if let Some(refused) = plan.refused.iter().find(|refused| refused.pod == self.pod) {
+            self.reasons = refused.reasons.to_vec();
+        }
     }
 }
 
@@ -80,6 +93,8 @@ pub struct Funnel {
     pub fit: usize,
     /// That are left for the machine at the end of the run.
     pub left: usize,
+    /// Types that would do for the machine, were it not for the limits of its pool.
+    pub withheld: usize,
 }
 
 /// Runs the queue and writes down what happens to one pod.
@@ -99,16 +114,19 @@ pub fn follow(scratch: &mut Scratch, order: &[PodIdx], pod: PodIdx) -> (Story, O
         divided: None,
     };
     let mut machines_before = 0;
-    let outcome = upstream::run_watched(scratch, order, &mut |scratch, next| {
+    let outcome = upstream::run_to_rest(scratch, order, &mut |scratch, next| {
         if next == pod {
             machines_before = scratch.machines.len();
             look_around(scratch, pod, &mut story);
         }
     });
+    // Whoever called might go on from here.
+    let mark = scratch.mark();
+    scratch.give_back();
     match outcome.placed[pod.at()] {
         Some((spot, rung)) => {
             let class = &scratch.snapshot.classes[scratch.snapshot.pods[pod.at()].class.at()];
-            story.relaxed = class.rungs[..=rung].iter().filter_map(|rung| rung.relaxed).collect();
+            story.relaxed = class.given_up_on(rung);
             story.spot = Some(spot);
             if let Spot::Machine(machine) = spot {
                 story.opened = machine.at() >= machines_before;
@@ -121,6 +139,7 @@ pub fn follow(scratch: &mut Scratch, order: &[PodIdx], pod: PodIdx) -> (Story, O
             story.reasons = failure.map_or(Vec::new(), |failure| refusal(scratch, class, failure));
         }
     }
+    scratch.rollback(mark);
     (story, outcome)
 }
 
@@ -187,5 +206,6 @@ fn funnel(scratch: &mut Scratch, pod: PodIdx, rung: usize, machine: MachineIdx) 
         pod_allows: offer_set::iter(&asked).count(),
         fit: offer_set::iter(&fit).count(),
         left: offer_set::iter(&scratch.machines[machine.at()].offers).count(),
+        withheld: scratch.machines[machine.at()].withheld,
     }
 }

@@ -69,12 +69,22 @@ impl Display for Cause {
             Self::HostPort { ports } => {
                 write!(f, "host port {} is taken by a daemon on every instance type", ports.join(", "))
             }
-            Self::NodeLimit => f.write_str("the pool's limit on `nodes` is reached"),
-            Self::Limit { limits } if limits.is_empty() => {
+            Self::NodeLimit { limit, used, planned } => {
+                write!(f, "the pool's limit of {limit} `nodes` is reached ({used} there, {planned} planned)")
+            }
+            Self::Limit { limits, .. } if limits.is_empty() => {
                 f.write_str("the pool's limits together leave no instance type that holds the pod")
             }
-            Self::Limit { limits } => {
-                f.write_str(&limits.iter().map(LimitReached::to_string).collect::<Vec<_>>().join("; "))
+            Self::Limit { limits, min_values } => {
+                let all = limits.iter().map(LimitReached::leaves).collect::<Vec<_>>().join("; ");
+                let smallest = limits.iter().map(LimitReached::smallest).collect::<Vec<_>>().join(" and ");
+                match min_values {
+                    Some(key) => write!(
+                        f,
+                        "{all}; with the pool's minValues of `{key}` a node must be able to have {smallest}"
+                    ),
+                    None => write!(f, "{all}; the smallest instance type that holds the pod has {smallest}"),
+                }
             }
             Self::MinValues { key, left, needed } => write!(
                 f,
@@ -130,16 +140,22 @@ impl Display for Shortage {
     }
 }
 
-impl Display for LimitReached {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { resource, limit, left, smallest } = self;
-        write!(
-            f,
-            "the pool's limit of {} {resource} leaves {}, the smallest instance type that holds the pod has {}",
-            amount(resource, *limit),
-            amount(resource, *left),
-            amount(resource, *smallest),
-        )
+impl LimitReached {
+    /// The limit, who uses it, and what is left.
+    fn leaves(&self) -> String {
+        let Self { resource, limit, used, planned, left, .. } = self;
+        let say = |value: i64| amount(resource, value);
+        let by = match (used, planned) {
+            (0, 0) => String::new(),
+            (used, 0) => format!(" (nodes use {})", say(*used)),
+            (0, planned) => format!(" (planned nodes use {})", say(*planned)),
+            (used, planned) => format!(" (nodes use {}, planned ones {})", say(*used), say(*planned)),
+        };
+        format!("the pool's limit of {} {resource} leaves {}{by}", say(*limit), say(*left))
+    }
+
+    fn smallest(&self) -> String {
+        format!("{} {}", amount(&self.resource, self.smallest), self.resource)
     }
 }
 

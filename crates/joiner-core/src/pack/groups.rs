@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use crate::algebra::{Algebra, MachineValue};
 use crate::model::ids::{GroupIdx, IdentityIdx, KeyId, NodeIdx, ReqId, TaintsId, ValueId};
 use crate::model::{FixedState, GroupSpec, Matcher, Snapshot, fixed_state, taint};
+use crate::pack::suitors::Owners;
 use crate::pack::template::{OfferTable, Template, offering_requirement};
 use crate::{model, offer_set};
 
@@ -30,7 +31,7 @@ pub struct GroupState {
     pub owner_hosts: HashMap<Host, u32, FixedState>,
     /// All owners, also those whose machine has no (single) value.
     pub owners_total: u32,
-    /// Values of real nodes that the group looks at.
+    /// Values of nodes that the group looks at: real ones, and some that the plan opens.
     node_values: Vec<ValueId>,
 }
 
@@ -55,6 +56,7 @@ type ValuesMemo<K> = HashMap<(K, ReqId, u32, bool), std::rc::Rc<[ValueId]>, Fixe
 pub struct Groups {
     states: Vec<GroupState>,
     in_use: Vec<bool>,
+    pub(crate) owners: Owners,
     required_anti: Vec<bool>,
     /// Some bound pod owns it as required anti-affinity.
     owned_by_bound: Vec<bool>,
@@ -114,6 +116,7 @@ impl Groups {
             states: (0..len).map(|_| GroupState::default()).collect(),
             index: SelectorIndex::new(snapshot, algebra, &in_use),
             in_use,
+            owners: Owners::new(snapshot),
             required_anti,
             owned_by_bound,
             required_pending,
@@ -136,6 +139,16 @@ impl Groups {
         groups.keys.dedup();
         groups.count_bound(snapshot, algebra);
         groups
+    }
+
+    /// Counts these values among the domains of their spreads, for every pod.
+    pub(crate) fn count_over(&mut self, opened: &[(GroupIdx, ValueId)]) {
+        for (group, value) in opened {
+            let values = &mut self.states[group.at()].node_values;
+            if !values.contains(value) {
+                values.push(*value);
+            }
+        }
     }
 
     fn count_bound(&mut self, snapshot: &Snapshot, algebra: &mut Algebra) {
@@ -188,6 +201,13 @@ impl Groups {
             }
             self.states[at].node_values = values;
         }
+    }
+
+    /// Spreads that some pod owns, by other keys than the host name.
+    pub(crate) fn spreads_in_use(&self, snapshot: &Snapshot) -> Vec<GroupIdx> {
+        let all = (0..self.in_use.len()).filter(|at| self.in_use[*at]).map(GroupIdx::new);
+        let is_spread = |group: &GroupIdx| matches!(snapshot.group(*group), GroupSpec::Spread { .. });
+        all.filter(|group| is_spread(group) && !self.by_host(snapshot, *group)).collect()
     }
 
     /// The groups that concern an identity.

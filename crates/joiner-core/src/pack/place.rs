@@ -14,6 +14,7 @@ use crate::model::{FixedState, PodClass, ResVec, Snapshot, fixed_state};
 use crate::offer_set::OfferSet;
 use crate::pack::groups::Selected;
 use crate::pack::scratch::{Growth, Scratch, Spot};
+use crate::pack::suitors::Suitor;
 
 /// What is remembered per class between attempts.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub(crate) struct Want {
     own: Vec<Own>,
     selected: std::rc::Rc<Selected>,
     keys: Vec<WantKey>,
+    /// Who of the run wants something of such pods.
+    suitors: Vec<Suitor>,
     /// A machine opened for other pods accepts no pod that a machine of its own would not.
     steady: bool,
 }
@@ -203,6 +206,8 @@ struct Attempt<'a> {
     query: &'a Query,
     pool: PoolIdx,
     machine: Option<MachineIdx>,
+    /// Whether the pool's limits are asked.
+    limits: bool,
 }
 
 /// The volume alternatives of a class, or one that asks nothing.

@@ -11,12 +11,15 @@ use crate::algebra::Algebra;
 use crate::decide::{GivenUp, Options};
 use crate::model::ids::*;
 use crate::model::resources::{add_into, lane_of, max_into, sub_into};
-use crate::model::{FixedState, Port, ResVec, Snapshot, fixed_state};
+use crate::model::{FixedState, Pool, Port, ResVec, Snapshot, fixed_state};
 use crate::offer_set::{self, OfferSet};
+use crate::pack::caps::Caps;
 use crate::pack::finder::Finders;
 use crate::pack::groups::{Groups, Host, asks_of_nodes};
+use crate::pack::opened::Watch;
 use crate::pack::place::Wants;
 use crate::pack::prepared::Prepared;
+use crate::pack::sharing::Sharing;
 use crate::pack::template::{OfferTable, Template};
 
 /// A machine opened in this run: the unit that is decided on. It becomes a claim, or one more replica of a group.
@@ -46,6 +49,10 @@ pub struct Machine {
     pub reservations: SmallVec<[ReservationIdx; 1]>,
     /// minValues were lowered for it.
     pub min_values_relaxed: bool,
+    /// What it could be before it was trimmed for the sake of its pool's limits, if it was.
+    pub wide: Option<OfferSet>,
+    /// How many types its pool's limits withhold from it in the end.
+    pub withheld: usize,
 }
 
 /// Where a pod went.
@@ -112,8 +119,13 @@ pub struct Scratch<'s> {
     pub work: u64,
     /// Whose pods are placed without regard to what they only prefer.
     pub given_up: GivenUp,
+    /// Limits are shared out exactly, beside machines that are planned.
+    pub(crate) sharing: Option<Sharing>,
+    /// At a version: what the machines of every pool count as, for those who explain.
+    pub(super) planned: Option<(u64, Vec<Caps>)>,
     pub(crate) wants: Wants,
     pub(crate) finders: Finders,
+    pub(crate) watch: Watch,
     /// Machines per value of the keys that topology groups look at.
     pinned: HashMap<(KeyId, ValueId), i32, FixedState>,
     clock: i64,
@@ -135,26 +147,39 @@ pub struct NodeLoad {
 impl<'s> Scratch<'s> {
     /// A fresh state over a snapshot.
     pub fn new(snapshot: &'s Snapshot, prepared: &'s Prepared, options: &'s Options) -> Self {
+        Self::with_opened(snapshot, prepared, options, &[])
+    }
+
+    /// The same where some values count as domains of spreads because machines open them.
+    pub(crate) fn with_opened(
+        snapshot: &'s Snapshot,
+        prepared: &'s Prepared,
+        options: &'s Options,
+        opened: &[(GroupIdx, ValueId)],
+    ) -> Self {
         let mut algebra = Algebra::new(&snapshot.vocabulary);
-        let groups = Groups::new(snapshot, &mut algebra);
+        let mut groups = Groups::new(snapshot, &mut algebra);
+        groups.count_over(opened);
+        let mut offers = OfferTable::default();
+        let mut watch = Watch::new(snapshot, &mut algebra, &mut offers, &prepared.templates, &mut groups);
+        watch.opened = opened.to_vec();
         Self {
             options,
-            offers: OfferTable::default(),
+            offers,
+            watch,
             templates: &prepared.templates,
             groups,
             room: prepared.room.clone(),
             daemon_ports: &prepared.daemon_ports,
             on_node: vec![NodeLoad::default(); snapshot.nodes.len()],
             machines: Vec::new(),
-            limits: snapshot
-                .pools
-                .iter()
-                .map(|pool| pool.limits.iter().map(|limit| limit.most.saturating_sub(limit.used)).collect())
-                .collect(),
+            limits: limits_of(snapshot),
             reservations: snapshot.reservations.iter().map(|r| r.capacity).collect(),
             version: 0,
             work: 0,
             given_up: GivenUp::default(),
+            sharing: None,
+            planned: None,
             wants: Wants::new(snapshot),
             finders: Finders::default(),
             pinned: HashMap::with_hasher(fixed_state()),
@@ -164,6 +189,47 @@ impl<'s> Scratch<'s> {
             algebra,
             snapshot,
         }
+    }
+
+    /// Back to the state in which nothing is placed; what is known of requirements and offerings stays.
+    pub(super) fn reset(&mut self, prepared: &Prepared) {
+        self.groups = Groups::new(self.snapshot, &mut self.algebra);
+        self.groups.count_over(&self.watch.opened);
+        self.room = prepared.room.clone();
+        self.on_node = vec![NodeLoad::default(); self.snapshot.nodes.len()];
+        self.machines.clear();
+        self.limits = limits_of(self.snapshot);
+        self.reservations = self.snapshot.reservations.iter().map(|r| r.capacity).collect();
+        self.pinned.clear();
+        self.finders.forget_all();
+        self.wants.forget_failures();
+        self.version += 1;
+    }
+
+    /// Adds a machine with all its pods, which were placed before.
+    pub(super) fn stand(&mut self, machine: Machine) {
+        let at = MachineIdx::new(self.machines.len());
+        let (requirements, pods) = (machine.requirements, machine.pods.clone());
+        for reservation in &machine.reservations {
+            self.set_reservation(*reservation, self.reservations[reservation.at()].saturating_sub(1));
+        }
+        self.clock += 1;
+        self.machines.push(machine);
+        self.note(|| Undo::MachineOpened);
+        self.count_pins(None, requirements, 1);
+        for pod in pods {
+            self.count_on_machine(pod, at);
+        }
+        self.version += 1;
+    }
+
+    /// Changes a machine in what concerns nobody else.
+    pub(super) fn change_machine(&mut self, machine: MachineIdx, change: impl FnOnce(&mut Machine)) {
+        if self.marks > 0 {
+            let old = Box::new(self.machines[machine.at()].clone());
+            self.log.push(Undo::MachineGrown { machine, old });
+        }
+        change(&mut self.machines[machine.at()]);
     }
 
     /// The topology value of an existing node.
@@ -328,6 +394,8 @@ impl<'s> Scratch<'s> {
             holds_stale: false,
             reservations: SmallVec::new(),
             min_values_relaxed: growth.min_values_relaxed,
+            wide: None,
+            withheld: 0,
         });
         self.note(|| Undo::MachineOpened);
         self.count_pins(None, self.machines[at.at()].requirements, 1);
@@ -347,6 +415,12 @@ impl<'s> Scratch<'s> {
         if self.marks > 0 {
             let old = Box::new(self.machines[machine.at()].clone());
             self.log.push(Undo::MachineGrown { machine, old });
+        }
+        let pool = self.machines[machine.at()].pool;
+        if self.sharing.is_some() && !self.snapshot.pools[pool.at()].limits.is_empty() {
+            let holds = self.claim_share(pool, &growth);
+            self.set_holds(machine, holds);
+            self.forget_menu(machine);
         }
         self.clock += 1;
         let clock = self.clock;
@@ -457,7 +531,7 @@ impl<'s> Scratch<'s> {
         }
     }
 
-    fn hold_reservations(&mut self, machine: MachineIdx, wanted: SmallVec<[ReservationIdx; 1]>) {
+    pub(super) fn hold_reservations(&mut self, machine: MachineIdx, wanted: SmallVec<[ReservationIdx; 1]>) {
         let held = std::mem::take(&mut self.machines[machine.at()].reservations);
         for reservation in held.iter().filter(|r| !wanted.contains(r)) {
             self.set_reservation(*reservation, self.reservations[reservation.at()] + 1);
@@ -492,29 +566,37 @@ impl<'s> Scratch<'s> {
     /// Gives back what narrowed machines of a pool no longer need; true if there was anything to look at.
     pub fn refresh_holds(&mut self, pool: PoolIdx) -> bool {
         let mut any = false;
+        if self.sharing.is_some() {
+            // What machines hold is chosen, not measured.
+            return any;
+        }
         for at in 0..self.machines.len() {
             if self.machines[at].pool != pool || !self.machines[at].holds_stale {
                 continue;
             }
             any = true;
-            let machine = MachineIdx::new(at);
-            let old = self.machines[at].holds.clone();
-            self.note(|| Undo::MachineHolds { machine, old: old.clone(), stale: true });
             let offers = self.machines[at].offers.clone();
-            let now = self.largest_capacity(pool, &offers);
-            for (index, limit) in self.snapshot.pools[pool.at()].limits.iter().enumerate() {
-                if let Some(lane) = limit.lane {
-                    let back = lane_of(&old, lane).saturating_sub(lane_of(&now, lane));
-                    self.set_limit(pool, index, self.limits[pool.at()][index].saturating_add(back));
-                }
-            }
-            self.machines[at].holds = now;
-            self.machines[at].holds_stale = false;
+            self.set_holds(MachineIdx::new(at), self.largest_capacity(pool, &offers));
         }
         any
     }
 
-    fn take_from_limits(&mut self, pool: PoolIdx, holds: &ResVec, node: bool) {
+    /// A machine holds something else of its pool's limits from now on.
+    pub(super) fn set_holds(&mut self, machine: MachineIdx, now: ResVec) {
+        let row = &mut self.machines[machine.at()];
+        let (pool, stale) = (row.pool, std::mem::replace(&mut row.holds_stale, false));
+        let old = std::mem::replace(&mut row.holds, now);
+        for (index, limit) in self.snapshot.pools[pool.at()].limits.iter().enumerate() {
+            if let Some(lane) = limit.lane {
+                let now = lane_of(&self.machines[machine.at()].holds, lane);
+                let back = lane_of(&old, lane).saturating_sub(now);
+                self.set_limit(pool, index, self.limits[pool.at()][index].saturating_add(back));
+            }
+        }
+        self.note(|| Undo::MachineHolds { machine, old, stale });
+    }
+
+    pub(super) fn take_from_limits(&mut self, pool: PoolIdx, holds: &ResVec, node: bool) {
         for (index, limit) in self.snapshot.pools[pool.at()].limits.iter().enumerate() {
             let by = match limit.lane {
                 Some(lane) => lane_of(holds, lane),
@@ -529,6 +611,13 @@ impl<'s> Scratch<'s> {
         self.note(|| Undo::Limit { pool, at, old });
         self.limits[pool.at()][at] = left;
     }
+}
+
+/// What the nodes that are there leave of every pool's limits.
+fn limits_of(snapshot: &Snapshot) -> Vec<Vec<i64>> {
+    let of_pool =
+        |pool: &Pool| pool.limits.iter().map(|limit| limit.most.saturating_sub(limit.used)).collect();
+    snapshot.pools.iter().map(of_pool).collect()
 }
 
 /// What a machine becomes with one more pod.

@@ -16,6 +16,8 @@ pub struct Outcome {
     pub placed: Vec<Option<(Spot, usize)>>,
     /// Pods without a place, in queue order, with why.
     pub failed: Vec<(PodIdx, Failure)>,
+    /// A pool's limits kept some pod out to the last.
+    pub held_back: bool,
 }
 
 /// The order of the queue: CPU, then memory, both descending; then age, UID, name. With `by_priority` the priority comes before all.
@@ -35,11 +37,12 @@ pub fn fill(scratch: &mut Scratch, outcome: &mut Outcome) {
     if order.is_empty() {
         return;
     }
-    let filled = run(scratch, &order);
+    let filled = run_to_rest(scratch, &order, &mut |_, _| {});
     for pod in order {
         outcome.placed[pod.at()] = filled.placed[pod.at()];
     }
     outcome.failed.extend(filled.failed);
+    outcome.held_back |= filled.held_back;
 }
 
 fn ordered(snapshot: &Snapshot, by_priority: bool, filler: bool) -> Vec<PodIdx> {
@@ -74,17 +77,69 @@ fn by_namespace(name: &str) -> (&str, &str) {
     name.split_once('/').unwrap_or(("", name))
 }
 
-/// Runs the queue until a whole turn places nothing.
-pub fn run(scratch: &mut Scratch, order: &[PodIdx]) -> Outcome {
-    run_watched(scratch, order, &mut |_, _| {})
-}
-
-/// The same, calling `before` ahead of each attempt.
-pub fn run_watched(
+/// Runs the queue pass after pass, as the loop of the original would: while limits keep pods out, what was opened is bought, and the queue runs
+/// again over the pods that are left. A pass that places nothing is taken back. Calls `before` ahead of each attempt.
+pub fn run_to_rest(
     scratch: &mut Scratch,
     order: &[PodIdx],
     before: &mut dyn FnMut(&mut Scratch, PodIdx),
 ) -> Outcome {
+    let mut outcome = run(scratch, order, before);
+    loop {
+        outcome.held_back = limits_hold_back(scratch, &outcome.failed);
+        if !outcome.held_back {
+            return outcome;
+        }
+        let mark = scratch.mark();
+        if !scratch.buy() || !run_left(scratch, &mut outcome, order, before) {
+            scratch.rollback(mark);
+            return outcome;
+        }
+        scratch.keep(mark);
+    }
+}
+
+/// Runs a queue once more over those of its pods that have no place. Says whether it placed one.
+pub(crate) fn run_again(scratch: &mut Scratch, outcome: &mut Outcome, order: &[PodIdx]) -> bool {
+    run_left(scratch, outcome, order, &mut |_, _| {})
+}
+
+fn run_left(
+    scratch: &mut Scratch,
+    outcome: &mut Outcome,
+    order: &[PodIdx],
+    before: &mut dyn FnMut(&mut Scratch, PodIdx),
+) -> bool {
+    let left: Vec<PodIdx> = order.iter().copied().filter(|pod| outcome.placed[pod.at()].is_none()).collect();
+    let next = run(scratch, &left, before);
+    if next.failed.len() == left.len() {
+        return false;
+    }
+    let mut tried = vec![false; outcome.placed.len()];
+    for pod in left {
+        tried[pod.at()] = true;
+        outcome.placed[pod.at()] = next.placed[pod.at()];
+    }
+    // How those that are left failed now is what counts.
+    outcome.failed.retain(|(pod, _)| !tried[pod.at()]);
+    outcome.failed.extend(next.failed);
+    true
+}
+
+/// Whether some pool would open a machine for one of these pods, were it not for its limits.
+fn limits_hold_back(scratch: &mut Scratch, failed: &[(PodIdx, Failure)]) -> bool {
+    if !scratch.any_limits() {
+        return false;
+    }
+    let mut asked = vec![false; scratch.snapshot.classes.len()];
+    failed.iter().any(|(pod, _)| {
+        let class = scratch.snapshot.pods[pod.at()].class;
+        !std::mem::replace(&mut asked[class.at()], true) && scratch.limits_are_to_blame(class)
+    })
+}
+
+/// Runs the queue until a whole turn places nothing, calling `before` ahead of each attempt.
+fn run(scratch: &mut Scratch, order: &[PodIdx], before: &mut dyn FnMut(&mut Scratch, PodIdx)) -> Outcome {
     let snapshot = scratch.snapshot;
     let mut left_in_class = vec![0u32; snapshot.classes.len()];
     for pod in order {
@@ -114,5 +169,6 @@ pub fn run_watched(
             }
         }
     }
-    Outcome { placed, failed: queue.into_iter().map(|pod| (pod, failures[pod.at()])).collect() }
+    let failed = queue.into_iter().map(|pod| (pod, failures[pod.at()])).collect();
+    Outcome { placed, failed, held_back: false }
 }

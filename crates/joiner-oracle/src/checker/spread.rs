@@ -8,8 +8,8 @@
 //! the pods of strangers are taken to bind after the owners where they would hurt and before them where they help.
 //! A pod with several required terms is judged by the term most favourable to it.
 //!
-//! Domains are those of the rule book: values on real nodes that pass the constraint's node filter, and values the pod could
-//! get on a new machine. For the host name a fresh, empty host counts whenever some pool could open one.
+//! Domains are those of the rule book: values on nodes that pass the constraint's node filter, real ones and those that the plan opens for whatever
+//! pods, and values the pod could get on a new machine. For the host name a fresh, empty host counts whenever some pool could open one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -183,13 +183,9 @@ impl<'j, 'w> Judge<'j, 'w> {
             }
         }
         let mut standing: BTreeSet<&str> = BTreeSet::new();
-        let with_owner: BTreeSet<usize> =
-            class.owners.iter().map(|owner| self.sittings[*owner].place).collect();
-        for (place, eligible) in self.eligible[index].iter().enumerate() {
-            let counts = self.places[place].real.is_some()
-                || class.spread.key == HOSTNAME
-                || with_owner.contains(&place);
-            if let (true, true, Domain::Is(domain)) = (*eligible, counts, &domains[place]) {
+        // Any new node may stand before the pods bind, also one that they can't use.
+        for (eligible, domain) in self.eligible[index].iter().zip(domains) {
+            if let (true, Domain::Is(domain)) = (*eligible, domain) {
                 standing.insert(domain);
             }
         }

@@ -7,6 +7,7 @@
 
 mod limits;
 mod machine_types;
+mod opened;
 mod places;
 mod plan;
 mod pods;
@@ -14,6 +15,7 @@ pub(crate) mod requirement;
 mod reservations;
 mod state;
 pub(crate) mod static_pools;
+mod suitors;
 mod topology;
 mod volumes;
 
@@ -22,9 +24,9 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::world::{Pod, Taint, World};
+use crate::world::{Pod, World};
 use places::{Failure, held_back_by_limits, place};
-use pods::{in_order, is_pending, ladder, pod_id, refusal};
+use pods::{has_soft_taints, in_order, is_pending, ladder, pod_id, refusal};
 use state::{Run, State};
 
 pub use plan::outcome_to_plan;
@@ -89,23 +91,58 @@ pub fn schedule(world: &World, options: &Options) -> Outcome {
             None => packed.push(pod),
         }
     }
-    let run = Run::new(world, options, packed);
-    let mut result = turn_queue(&run, State::default(), in_order(run.packed.clone(), false));
-    if priority_was_wronged(&run, &result) {
-        result = turn_queue(&run, State::default(), in_order(run.packed.clone(), true));
+    let mut opened = Vec::new();
+    let mut by_priority = false;
+    loop {
+        let run = Run::new(world, options, packed.clone(), opened.clone());
+        let mut result = to_rest(&run, State::default(), in_order(run.packed.clone(), by_priority));
+        if let Some(newly) = opened::newly(&run, &result.state) {
+            opened.extend(newly);
+            continue;
+        }
+        if !by_priority && priority_was_wronged(&run, &result) {
+            by_priority = true;
+            continue;
+        }
+        // §11: buffers come last, when everything else is settled.
+        let filled = to_rest(&run, result.state, in_order(fillers.clone(), false));
+        result.state = filled.state;
+        limits::give_back(&run, &mut result.state);
+        result.left.extend(filled.left);
+        refused.extend(result.left.iter().map(|(pod, failure)| (pod_id(pod), reason_text(failure))));
+        return Outcome { kept, ..outcome(result.state, refused) };
     }
-    // §11: buffers come last, when everything else is settled.
-    let filled = turn_queue(&run, result.state, in_order(fillers, false));
-    result.state = filled.state;
-    result.left.extend(filled.left);
-    refused.extend(result.left.iter().map(|(pod, failure)| (pod_id(pod), reason_text(failure))));
-    Outcome { kept, ..outcome(result.state, refused) }
 }
 
 /// What one pass over the queue ended with.
 struct QueueResult<'r> {
     state: State<'r>,
     left: Vec<(&'r Pod, Failure)>,
+}
+
+/// §6 "Passes": while limits keep pods out, machines are bought and the queue runs again over the pods that are left; a pass that places nothing
+/// is taken back.
+fn to_rest<'r>(run: &'r Run<'r>, state: State<'r>, order: Vec<&'r Pod>) -> QueueResult<'r> {
+    let soft_taints = has_soft_taints(run.world);
+    let mut result = turn_queue(run, state, order.clone());
+    loop {
+        let held_back = result.left.iter().any(|(pod, _)| {
+            ladder(pod, run.options.respect_preferences, soft_taints)
+                .iter()
+                .any(|rung| held_back_by_limits(run, &result.state, rung))
+        });
+        if !held_back {
+            return result;
+        }
+        let mut bought = result.state.clone();
+        limits::buy(run, &mut bought);
+        let is_left = |pod: &&Pod| result.left.iter().any(|(left, _)| std::ptr::eq(*left, *pod));
+        let next = turn_queue(run, bought, order.iter().copied().filter(is_left).collect());
+        if next.left.len() == result.left.len() {
+            return result;
+        }
+        result = next;
+    }
 }
 
 /// §2 "Queue": take the first pod, try its rungs in order, push it to the back if all fail, and end when a whole turn
@@ -154,13 +191,6 @@ fn climb_down<'r>(
         }
     }
     Err(first_failure.unwrap_or(Failure { reserved: false, reasons: Vec::new() }))
-}
-
-/// Step 6 of the relaxation exists only where some pool or existing node has a PreferNoSchedule taint.
-fn has_soft_taints(world: &World) -> bool {
-    let soft = |taint: &Taint| taint.effect == "PreferNoSchedule";
-    world.pools.iter().any(|pool| pool.taints.iter().any(soft))
-        || world.nodes.iter().any(|node| node.taints.iter().any(soft))
 }
 
 /// §9 "Priority": a pod refused because of a pool's limit outranks some placed pod.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use joiner_provider::{Clock, Instance};
+use joiner_provider::{Clock, Instance, OfferingKey};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use kube::api::Api;
@@ -20,6 +20,13 @@ use crate::launch::{self, PROVIDER_ID_PREFIX};
 /// How long a watch that failed waits before the next try.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// A machine and what it was bought as.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing {
+    pub(crate) instance: Instance,
+    pub(crate) offering: Option<OfferingKey>,
+}
+
 /// Machines by the names of their Nodes.
 #[derive(Default)]
 pub(crate) struct Instances {
@@ -29,9 +36,9 @@ pub(crate) struct Instances {
 
 #[derive(Default)]
 struct Known {
-    machines: BTreeMap<String, Instance>,
+    machines: BTreeMap<String, Standing>,
     /// A new list while it comes in.
-    coming: BTreeMap<String, Instance>,
+    coming: BTreeMap<String, Standing>,
     /// Whether `machines` is all there is, as far as the server has told.
     complete: bool,
 }
@@ -62,7 +69,8 @@ impl Known {
 }
 
 /// The machine behind a Node, if it is one of ours.
-pub(crate) fn machine(node: Node) -> Option<(String, Instance)> {
+pub(crate) fn machine(node: Node) -> Option<(String, Standing)> {
+    let offering = node.metadata.labels.as_ref().and_then(OfferingKey::of_labels);
     let claim_uid = launch::claim_uid(&node).map(str::to_owned);
     let id = node.spec.and_then(|spec| spec.provider_id).filter(|id| id.starts_with(PROVIDER_ID_PREFIX))?;
     let instance = Instance {
@@ -72,14 +80,14 @@ pub(crate) fn machine(node: Node) -> Option<(String, Instance)> {
         created: node.metadata.creation_timestamp.map(|time| time.0),
         terminating: node.metadata.deletion_timestamp.is_some(),
     };
-    Some((node.metadata.name?, instance))
+    Some((node.metadata.name?, Standing { instance, offering }))
 }
 
 impl Instances {
-    /// All machines, if the watch knows them.
-    pub(crate) fn all(&self) -> Option<Vec<Instance>> {
+    /// All machines by their Nodes, if the watch knows them.
+    pub(crate) fn all(&self) -> Option<BTreeMap<String, Standing>> {
         let known = self.known.lock();
-        known.complete.then(|| known.machines.values().cloned().collect())
+        known.complete.then(|| known.machines.clone())
     }
 
     /// Begins the watch, if it has not begun.
@@ -125,7 +133,7 @@ mod tests {
     }
 
     fn ids(known: &Known) -> Vec<&str> {
-        known.machines.values().map(|machine| machine.provider_id.as_str()).collect()
+        known.machines.values().map(|machine| machine.instance.provider_id.as_str()).collect()
     }
 
     #[test]

@@ -176,6 +176,7 @@ impl Cloud for MemoryCloud {
             claim: claim.into(),
             class: None,
             offerings: offerings.into(),
+            overlaid: None,
             unavailable_subnets: Default::default(),
             deadline: Timestamp::MAX,
         }

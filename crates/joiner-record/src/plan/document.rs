@@ -11,6 +11,7 @@ use joiner_core::plan::Plan;
 use serde::{Serialize, Serializer};
 
 use super::buffers::BufferDocument;
+use super::standing::StandingDocument;
 
 /// The whole plan.
 #[derive(Debug, Serialize)]
@@ -20,6 +21,8 @@ pub struct PlanDocument {
     pub api_version: &'static str,
     /// `Plan`.
     pub kind: &'static str,
+    /// What stands already, and what the same pods would cost packed afresh; null without a node.
+    pub standing: Option<StandingDocument>,
     /// New nodes, then existing ones that receive pods.
     pub nodes: Vec<PlanNode>,
     /// Pods without a place, by name.
@@ -169,6 +172,7 @@ impl PlanDocument {
         Self {
             api_version: "joiner.sh/v1alpha1",
             kind: "Plan",
+            standing: None,
             totals: Totals {
                 new_nodes: plan.machines.len() + plan.kept.len(),
                 price_per_hour: price,

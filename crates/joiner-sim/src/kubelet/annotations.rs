@@ -17,10 +17,10 @@ pub const BOOT_TIME: &str = "joiner.sh/boot-time";
 pub const REGISTRATION: &str = "joiner.sh/registration";
 
 /// Node: how long after it is ready its kubelet takes off the taints named in [`STARTUP_TAINTS`].
-pub const STARTUP_TAINTS_TIME: &str = "joiner.sh/startup-taints-time";
+pub const STARTUP_TAINTS_TIME: &str = joiner_api::names::STARTUP_TAINTS_TIME_ANNOTATION;
 
-/// Node: keys of taints that go when the node has started, separated by commas.
-pub const STARTUP_TAINTS: &str = "joiner.sh/startup-taints";
+/// Node: taints that go when the node has started, by `KEY` or `KEY:EFFECT`, separated by commas.
+pub const STARTUP_TAINTS: &str = joiner_api::names::STARTUP_TAINTS_ANNOTATION;
 
 /// Node: `stopped` when its kubelet no longer reports, and nothing on it changes any more.
 pub const KUBELET: &str = "joiner.sh/kubelet";

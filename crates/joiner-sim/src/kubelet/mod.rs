@@ -131,12 +131,14 @@ pub struct Kubelets {
     addresses: u32,
     /// Since when pods are ending, by uid: what is written in the objects is in whole seconds.
     ending: BTreeMap<String, Timestamp>,
+    /// Since when nodes are booting, by uid.
+    booting: BTreeMap<String, Timestamp>,
 }
 
 impl Kubelets {
     /// Kubelets with these habits.
     pub fn new(lifecycle: Lifecycle, seed: u64) -> Self {
-        Self { lifecycle, seed, addresses: 0, ending: BTreeMap::new() }
+        Self { lifecycle, seed, addresses: 0, ending: BTreeMap::new(), booting: BTreeMap::new() }
     }
 
     fn manages(&self, node: &Value) -> bool {
@@ -168,8 +170,10 @@ impl Controller for Kubelets {
 
     fn interested(&mut self, event: &Event, cache: &Cache, keys: &mut Vec<Key>) {
         if event.change == Change::Deleted {
-            if event.key.kind == Kind::Pod && !self.ending.is_empty() {
-                self.ending.remove(event.object.uid());
+            match event.key.kind {
+                Kind::Pod if !self.ending.is_empty() => drop(self.ending.remove(event.object.uid())),
+                Kind::Node => drop(self.booting.remove(event.object.uid())),
+                _ => {}
             }
             return;
         }

@@ -35,10 +35,14 @@ impl Kubelets {
                 return outcome;
             }
             let boot = self.time(node, annotations::BOOT_TIME, "node-initialize", self.lifecycle.node_boot);
-            let due = node.created().unwrap_or(now).saturating_add(boot).unwrap_or(Timestamp::MAX);
+            // The server's clock may be ahead of the machine's; the machine goes by its own.
+            let begun = node.created().map_or(now, |created| created.min(now));
+            let begun = *self.booting.entry(node.uid().to_owned()).or_insert(begun);
+            let due = begun.saturating_add(boot).unwrap_or(Timestamp::MAX);
             if due > now {
                 outcome.again(due);
             } else {
+                self.booting.remove(node.uid());
                 self.initialize(key, node, now, &mut outcome);
             }
             return outcome;
@@ -112,7 +116,14 @@ fn take_off_startup_taints(key: &Key, node: &Value, now: Timestamp, outcome: &mu
     let Some(names) = node.annotation(annotations::STARTUP_TAINTS) else { return };
     let names: Vec<&str> = names.split(',').map(str::trim).collect();
     let taints = node.items(&["spec", "taints"]);
-    let kept: Vec<&Value> = taints.iter().filter(|taint| !names.contains(&taint.text(&["key"]))).collect();
+    let goes = |taint: &&Value| {
+        let (key, effect) = (taint.text(&["key"]), taint.text(&["effect"]));
+        names.iter().any(|name| match name.split_once(':') {
+            Some((of, with)) => of == key && with == effect,
+            None => *name == key,
+        })
+    };
+    let kept: Vec<&Value> = taints.iter().filter(|taint| !goes(taint)).collect();
     if kept.len() == taints.len() {
         return;
     }

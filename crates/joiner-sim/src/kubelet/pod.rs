@@ -33,7 +33,7 @@ impl Kubelets {
     fn start(&mut self, key: &Key, pod: &Object, node: &Value, now: Timestamp, outcome: &mut Outcome) {
         let bound = pod.condition("PodScheduled").and_then(|bound| bound.time(&["lastTransitionTime"]));
         let node_ready = node.condition("Ready").and_then(|ready| ready.time(&["lastTransitionTime"]));
-        let begin = bound.or_else(|| pod.created()).max(node_ready).unwrap_or(now);
+        let begin = bound.or_else(|| pod.created()).max(node_ready).map_or(now, |begin| begin.min(now));
         let wait = match annotations::duration(pod, annotations::START_TIME) {
             Some(wait) => wait,
             None => {

@@ -80,19 +80,19 @@ impl Scheduler {
 
     /// The state of a class, up to date, taken out of the table.
     fn take_state(&mut self, id: ClassId) -> Box<ClassState> {
-        let (names, board, nodes) = (&mut self.names, &mut self.board, &mut self.nodes);
+        let (names, counts, nodes) = (&mut self.names, &mut self.counts, &mut self.nodes);
         let class = &self.pods.classes[id as usize];
         let known = self.states.remove(&id);
         let fresh = known.is_none();
-        let mut state = known.unwrap_or_else(|| Box::new(ClassState::new(names, board, nodes, class)));
+        let mut state = known.unwrap_or_else(|| Box::new(ClassState::new(names, counts, nodes, class)));
         if !class.own_spread && (fresh || state.workloads_epoch != self.workloads.epoch) {
             state.workloads_epoch = self.workloads.epoch;
-            let labels = board.identities[class.identity as usize].labels.clone();
+            let labels = counts.identities[class.identity as usize].labels.clone();
             let spread =
-                self.workloads.default_spread(names, class, board.namespace_name(class.namespace), &labels);
-            state.set_soft(names, board, nodes, class, &spread, false);
+                self.workloads.default_spread(names, class, counts.namespace_name(class.namespace), &labels);
+            state.set_soft(names, counts, nodes, class, &spread, false);
         }
-        state.catch_up(names, board, nodes, class);
+        state.catch_up(names, counts, nodes, class);
         state.used = self.attempts;
         if self.states.len() >= MOST_STATES {
             let oldest = self.states.iter().map(|(id, state)| (state.used, *id)).min();
@@ -112,7 +112,7 @@ impl Scheduler {
             names: &self.names,
             nodes: &self.nodes,
             pods: &self.pods,
-            board: &self.board,
+            counts: &self.counts,
             volumes: &self.volumes,
             class,
             state,

@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::board::{Bearing, Board, CounterId, IdentityId};
+use super::pod_counts::{Bearing, CounterId, IdentityId, PodCounts};
 use super::terms::{NodeTerm, PodTerm, Selector, labels};
 use crate::object::Fields;
 
@@ -178,14 +178,14 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
 
 impl Class {
     /// Reads a pod.
-    pub(crate) fn read(names: &mut Names, board: &mut Board, pod: &Value) -> Self {
-        let namespace = board.namespace(pod.namespace());
+    pub(crate) fn read(names: &mut Names, counts: &mut PodCounts, pod: &Value) -> Self {
+        let namespace = counts.namespace(pod.namespace());
         let labels = labels(names, pod.entries(&["metadata", "labels"]));
-        let identity = board.identity(names, namespace, labels);
+        let identity = counts.identity(names, namespace, labels);
         let mut class = Self { identity, namespace, ..Self::default() };
         match PodSpec::deserialize(&pod["spec"]) {
             Ok(spec) => {
-                if let Err(problem) = class.fill(names, board, &spec) {
+                if let Err(problem) = class.fill(names, counts, &spec) {
                     class.broken = Some(problem.to_string());
                 }
             }
@@ -202,7 +202,7 @@ impl Class {
     fn fill(
         &mut self,
         names: &mut Names,
-        board: &mut Board,
+        counts: &mut PodCounts,
         spec: &PodSpec,
     ) -> Result<(), joiner_state::Problem> {
         self.requests = amounts(names, pod_requests(spec, None, Limits::Ignored)?);
@@ -238,15 +238,15 @@ impl Class {
         self.never_preempts = spec.preemption_policy.as_deref() == Some("Never");
         self.scheduler = spec.scheduler_name.as_deref().unwrap_or("default-scheduler").into();
         self.gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
-        self.read_spread(names, board, spec);
-        self.read_affinity(names, board, spec);
+        self.read_spread(names, counts, spec);
+        self.read_affinity(names, counts, spec);
         Ok(())
     }
 
-    fn read_spread(&mut self, names: &mut Names, board: &Board, spec: &PodSpec) {
+    fn read_spread(&mut self, names: &mut Names, counts: &PodCounts, spec: &PodSpec) {
         let own = spec.topology_spread_constraints.as_deref().unwrap_or_default();
         self.own_spread = !own.is_empty();
-        let labels = &board.identities[self.identity as usize].labels;
+        let labels = &counts.identities[self.identity as usize].labels;
         for constraint in own {
             let mut selector = Selector::read(names, constraint.label_selector.as_ref());
             if let Some(selector) = &mut selector {
@@ -273,10 +273,10 @@ impl Class {
         }
     }
 
-    fn read_affinity(&mut self, names: &mut Names, board: &mut Board, spec: &PodSpec) {
+    fn read_affinity(&mut self, names: &mut Names, counts: &mut PodCounts, spec: &PodSpec) {
         let namespace = self.namespace;
         let mut read =
-            |term: &PodAffinityTerm| PodTerm::read(names, term, namespace, |name| board.namespace(name));
+            |term: &PodAffinityTerm| PodTerm::read(names, term, namespace, |name| counts.namespace(name));
         let affinity = spec.affinity.as_ref();
         let together = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
         let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
@@ -291,14 +291,14 @@ impl Class {
         self.weighted.extend(weighted(preferred, -1, &mut read));
         let mut carried: Vec<CounterId> = Vec::new();
         for term in &self.anti_affinity {
-            carried.push(board.carry(term, Bearing::RequiredAnti));
+            carried.push(counts.carry(term, Bearing::RequiredAnti));
         }
         // A required term of a pod that is there draws those it selects with a weight of one.
         for term in &self.affinity {
-            carried.push(board.carry(term, Bearing::Weight(1)));
+            carried.push(counts.carry(term, Bearing::Weight(1)));
         }
         for (weight, term) in &self.weighted {
-            carried.push(board.carry(term, Bearing::Weight(*weight)));
+            carried.push(counts.carry(term, Bearing::Weight(*weight)));
         }
         self.carried = carried;
     }
@@ -363,12 +363,12 @@ mod tests {
 
     #[test]
     fn containers_that_ask_for_nothing_are_scored_as_if_they_did() {
-        let (mut names, mut board) = (Names::default(), Board::default());
+        let (mut names, mut counts) = (Names::default(), PodCounts::default());
         let pod = json!({"metadata": {"namespace": "a", "name": "p"}, "spec": {"containers": [
             {"name": "a", "image": "x"},
             {"name": "b", "image": "x", "resources": {"requests": {"cpu": "1"}}},
         ]}});
-        let class = Class::read(&mut names, &mut board, &pod);
+        let class = Class::read(&mut names, &mut counts, &pod);
         assert_eq!(class.broken, None);
         assert_eq!(class.scored, [1100, 400 << 20]);
         assert_eq!((lane_of(&class.requests, CPU), lane_of(&class.requests, MEMORY)), (1000, 0));

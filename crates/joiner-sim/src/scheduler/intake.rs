@@ -51,7 +51,7 @@ impl Scheduler {
             Kind::Pod => self.take_in_pod(event, now),
             Kind::Namespace => {
                 let labels = labels(names, object.and_then(|object| object.entries(&["metadata", "labels"])));
-                self.board.set_namespace(names, &key.name, labels);
+                self.counts.set_namespace(names, &key.name, labels);
                 self.queue.stir(Rules::of(&[Rule::PodAffinity]), now, |_| true);
             }
             Kind::Service => self.workloads.set_service(names, key, object),
@@ -129,7 +129,7 @@ impl Scheduler {
         });
         let class = match known {
             Some(id) if same => self.pods.row(id).class,
-            _ => self.pods.class_for(&mut self.names, &mut self.board, pod),
+            _ => self.pods.class_for(&mut self.names, &mut self.counts, pod),
         };
         let bound = match pod.text(&["spec", "nodeName"]) {
             "" => None,
@@ -229,12 +229,12 @@ impl Scheduler {
 
     /// A pod that came to a node may be company that others wait for.
     fn stir_by_coming(&mut self, id: PodId, now: Timestamp) {
-        let (names, board, pods) = (&self.names, &self.board, &self.pods);
+        let (names, counts, pods) = (&self.names, &self.counts, &self.pods);
         let (identity, namespace) = (pods.class_of(id).identity, pods.class_of(id).namespace);
-        let labels = &board.identities[identity as usize].labels;
+        let labels = &counts.identities[identity as usize].labels;
         self.queue.stir(COMING, now, |waiting| {
             let class = pods.class_of(waiting);
-            class.affinity.iter().any(|term| board.selects(names, &term.pods, identity))
+            class.affinity.iter().any(|term| counts.selects(names, &term.pods, identity))
                 || class.namespace == namespace
                     && class.spread.iter().any(|spread| {
                         spread.hard
@@ -258,7 +258,7 @@ impl Scheduler {
         at.scored[1] += class.scored[1];
         at.pods.push(id);
         at.ports.extend(class.ports.iter().cloned());
-        self.board.place(class.identity, &class.carried, node, live, 1);
+        self.counts.place(class.identity, &class.carried, node, live, 1);
         self.volumes.use_claims(&claims, 1);
     }
 
@@ -278,7 +278,7 @@ impl Scheduler {
                 at.ports.swap_remove(place);
             }
         }
-        self.board.place(class.identity, &class.carried, node, live, -1);
+        self.counts.place(class.identity, &class.carried, node, live, -1);
         self.volumes.use_claims(&claims, -1);
         true
     }

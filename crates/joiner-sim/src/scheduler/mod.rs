@@ -20,10 +20,10 @@
 //! plugins beside the default ones.
 
 mod attempt;
-mod board;
 mod class;
 mod intake;
 mod nodes;
+mod pod_counts;
 mod pods;
 mod preempt;
 mod queue;
@@ -44,9 +44,9 @@ use crate::controller::Participant;
 use crate::event::Event;
 use crate::object::Key;
 use crate::write::Write;
-use board::Board;
 use class::ClassId;
 use nodes::{NodeId, Nodes, PodId};
+use pod_counts::PodCounts;
 use pods::Pods;
 use preempt::Budgets;
 use queue::Queue;
@@ -113,7 +113,7 @@ pub struct Scheduler {
     names: Names,
     nodes: Nodes,
     pods: Pods,
-    board: Board,
+    counts: PodCounts,
     volumes: Volumes,
     workloads: Workloads,
     budgets: Budgets,
@@ -141,7 +141,7 @@ impl Scheduler {
             names: Names::default(),
             nodes: Nodes::default(),
             pods: Pods::default(),
-            board: Board::default(),
+            counts: PodCounts::default(),
             volumes: Volumes::default(),
             workloads: Workloads::default(),
             budgets: Budgets::default(),

@@ -5,9 +5,9 @@ use jiff::Timestamp;
 use joiner_core::model::{FixedState, Names, fixed_state};
 use serde_json::Value;
 
-use super::board::Board;
 use super::class::{self, Class, ClassId};
 use super::nodes::{NodeId, PodId};
+use super::pod_counts::PodCounts;
 use crate::object::{Fields, Key};
 
 /// A pod.
@@ -58,13 +58,13 @@ impl Default for Pods {
 
 impl Pods {
     /// The class of a pod object, made on first use.
-    pub(crate) fn class_for(&mut self, names: &mut Names, board: &mut Board, pod: &Value) -> ClassId {
+    pub(crate) fn class_for(&mut self, names: &mut Names, counts: &mut PodCounts, pod: &Value) -> ClassId {
         class::key(pod, &mut self.buffer);
         if let Some(id) = self.class_ids.get(&self.buffer[..]) {
             return *id;
         }
         let id = self.classes.len() as ClassId;
-        self.classes.push(Class::read(names, board, pod));
+        self.classes.push(Class::read(names, counts, pod));
         self.class_ids.insert(self.buffer.clone().into(), id);
         id
     }

@@ -174,7 +174,7 @@ impl View<'_> {
         let mut left: Vec<i64> = budgets.0.values().map(|budget| budget.allowed).collect();
         pods.into_iter().partition(|pod| {
             let row = self.pods.row(*pod);
-            let labels = &self.board.identities[self.pods.class_of(*pod).identity as usize].labels;
+            let labels = &self.counts.identities[self.pods.class_of(*pod).identity as usize].labels;
             let mut violated = false;
             for (budget, left) in budgets.0.values().zip(&mut left) {
                 let counts = !labels.is_empty()

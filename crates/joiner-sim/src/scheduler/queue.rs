@@ -71,11 +71,11 @@ struct Entry {
     /// Order of arrival, where times are equal.
     number: u64,
     refusals: u32,
-    place: Place,
+    subqueue: Subqueue,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Subqueue {
     Active,
     /// Until then; early only if it was refused and not wronged.
     BackingOff {
@@ -107,9 +107,10 @@ impl Queue {
     pub(crate) fn add(&mut self, pod: PodId, priority: i32, gated: bool, now: Timestamp) {
         self.remove(pod);
         self.numbers += 1;
-        let entry = Entry { priority, since: now, number: self.numbers, refusals: 0, place: Place::Out };
+        let entry =
+            Entry { priority, since: now, number: self.numbers, refusals: 0, subqueue: Subqueue::Out };
         self.entries.insert(pod, entry);
-        self.put(pod, if gated { Place::Gated } else { Place::Active });
+        self.put(pod, if gated { Subqueue::Gated } else { Subqueue::Active });
     }
 
     /// A pod that is gone, bound or finished.
@@ -136,7 +137,10 @@ impl Queue {
 
     fn first_early(&self) -> Option<PodId> {
         self.backing_off.iter().map(|(_, (.., pod))| *pod).find(|pod| {
-            matches!(self.entries.get(pod), Some(Entry { place: Place::BackingOff { early: true, .. }, .. }))
+            matches!(
+                self.entries.get(pod),
+                Some(Entry { subqueue: Subqueue::BackingOff { early: true, .. }, .. })
+            )
         })
     }
 
@@ -145,7 +149,7 @@ impl Queue {
         let Some(entry) = self.entries.get_mut(&pod) else { return };
         entry.refusals += 1;
         entry.since = now;
-        self.put(pod, Place::Unschedulable { by });
+        self.put(pod, Subqueue::Unschedulable { by });
     }
 
     /// A pod that was taken out could not be looked at, or its binding failed: it comes again after a while.
@@ -154,7 +158,7 @@ impl Queue {
         entry.refusals += 1;
         entry.since = now;
         let until = backoff_end(entry);
-        self.put(pod, Place::BackingOff { until, early: false });
+        self.put(pod, Subqueue::BackingOff { until, early: false });
     }
 
     /// Something happened that may help pods which one of these rules refused, if `may` says so.
@@ -164,8 +168,8 @@ impl Queue {
             .iter()
             .map(|(_, pod)| *pod)
             .filter(|pod| {
-                let by = self.entries.get(pod).map(|entry| entry.place);
-                matches!(by, Some(Place::Unschedulable { by }) if by.meet(rules)) && may(*pod)
+                let by = self.entries.get(pod).map(|entry| entry.subqueue);
+                matches!(by, Some(Subqueue::Unschedulable { by }) if by.meet(rules)) && may(*pod)
             })
             .collect();
         for pod in moved {
@@ -176,29 +180,30 @@ impl Queue {
     /// A pod itself changed so that another look is worth it.
     pub(crate) fn wake(&mut self, pod: PodId, now: Timestamp) {
         let Some(entry) = self.entries.get(&pod) else { return };
-        if entry.place == Place::Out || entry.place == Place::Active {
+        if entry.subqueue == Subqueue::Out || entry.subqueue == Subqueue::Active {
             return;
         }
         let until = backoff_end(entry);
-        let place = if until <= now { Place::Active } else { Place::BackingOff { until, early: true } };
+        let subqueue =
+            if until <= now { Subqueue::Active } else { Subqueue::BackingOff { until, early: true } };
         self.take_out(pod);
-        self.put(pod, place);
+        self.put(pod, subqueue);
     }
 
     /// Another priority, or gates that came or went.
     pub(crate) fn change(&mut self, pod: PodId, priority: i32, gated: bool, now: Timestamp) {
         let Some(entry) = self.entries.get(&pod) else { return };
-        let place = entry.place;
+        let subqueue = entry.subqueue;
         self.take_out(pod);
         if let Some(entry) = self.entries.get_mut(&pod) {
             entry.priority = priority;
         }
-        match (place, gated) {
-            (Place::Out, _) => {}
-            (_, true) => self.put(pod, Place::Gated),
-            (Place::Gated, false) => self.put(pod, Place::Active),
-            (place, false) => {
-                self.put(pod, place);
+        match (subqueue, gated) {
+            (Subqueue::Out, _) => {}
+            (_, true) => self.put(pod, Subqueue::Gated),
+            (Subqueue::Gated, false) => self.put(pod, Subqueue::Active),
+            (subqueue, false) => {
+                self.put(pod, subqueue);
                 self.wake(pod, now);
             }
         }
@@ -225,45 +230,45 @@ impl Queue {
                 break;
             }
             self.take_out(pod);
-            self.put(pod, Place::Active);
+            self.put(pod, Subqueue::Active);
         }
         while let Some((since, pod)) = self.unschedulable.first().copied() {
             if since.checked_add(PATIENCE).is_ok_and(|end| end > now) {
                 break;
             }
             self.take_out(pod);
-            self.put(pod, Place::Active);
+            self.put(pod, Subqueue::Active);
         }
     }
 
-    fn put(&mut self, pod: PodId, place: Place) {
+    fn put(&mut self, pod: PodId, subqueue: Subqueue) {
         let Some(entry) = self.entries.get_mut(&pod) else { return };
-        entry.place = place;
+        entry.subqueue = subqueue;
         let rank = (Reverse(entry.priority), entry.since, entry.number, pod);
-        match place {
-            Place::Active => {
+        match subqueue {
+            Subqueue::Active => {
                 self.active.insert(rank);
             }
-            Place::BackingOff { until, .. } => {
+            Subqueue::BackingOff { until, .. } => {
                 self.backing_off.insert((until, rank));
             }
-            Place::Unschedulable { .. } => {
+            Subqueue::Unschedulable { .. } => {
                 self.unschedulable.insert((entry.since, pod));
             }
-            Place::Gated | Place::Out => {}
+            Subqueue::Gated | Subqueue::Out => {}
         }
     }
 
     fn take_out(&mut self, pod: PodId) {
         let Some(entry) = self.entries.get_mut(&pod) else { return };
         let rank = (Reverse(entry.priority), entry.since, entry.number, pod);
-        match entry.place {
-            Place::Active => self.active.remove(&rank),
-            Place::BackingOff { until, .. } => self.backing_off.remove(&(until, rank)),
-            Place::Unschedulable { .. } => self.unschedulable.remove(&(entry.since, pod)),
-            Place::Gated | Place::Out => false,
+        match entry.subqueue {
+            Subqueue::Active => self.active.remove(&rank),
+            Subqueue::BackingOff { until, .. } => self.backing_off.remove(&(until, rank)),
+            Subqueue::Unschedulable { .. } => self.unschedulable.remove(&(entry.since, pod)),
+            Subqueue::Gated | Subqueue::Out => false,
         };
-        entry.place = Place::Out;
+        entry.subqueue = Subqueue::Out;
     }
 }
 

@@ -141,7 +141,7 @@ impl View<'_> {
                     continue;
                 }
                 let count = if spread.by_host {
-                    let counter = spread.tally.counter.map(|counter| &self.board.counters[counter as usize]);
+                    let counter = spread.tally.counter.map(|counter| &self.counts.counters[counter as usize]);
                     counter.map_or(0, |counter| counter.on(*node))
                 } else {
                     spread.tally.at(value)

@@ -10,9 +10,9 @@ use joiner_core::model::resources::{fits, lane_of};
 use joiner_core::model::{Effect, Names, ResVec, Taint};
 use smallvec::SmallVec;
 
-use super::board::{Bearing, Board, Counted, Least, Tally};
 use super::class::{Class, Spread};
 use super::nodes::{MISSING, NodeId, NodeRow, Nodes, PodId};
+use super::pod_counts::{Bearing, Counted, Least, PodCounts, Tally};
 use super::pods::Pods;
 use super::queue::Rule;
 use super::reasons::{Reason, Refusal};
@@ -69,28 +69,28 @@ pub(crate) struct ClassState {
 
 impl ClassState {
     /// Everything but default spread, which [`ClassState::set_soft`] adds.
-    pub(crate) fn new(names: &Names, board: &mut Board, nodes: &mut Nodes, class: &Class) -> Self {
+    pub(crate) fn new(names: &Names, counts: &mut PodCounts, nodes: &mut Nodes, class: &Class) -> Self {
         let mut state = Self { own_kind: !class.affinity.is_empty(), ..Self::default() };
         for term in &class.affinity {
-            state.own_kind &= board.selects(names, &term.pods, class.identity);
+            state.own_kind &= counts.selects(names, &term.pods, class.identity);
         }
         let all: Vec<PodSelector> = class.affinity.iter().map(|term| term.pods.clone()).collect();
         for term in &class.affinity {
-            let counter = board.counter(names, Counted { all: all.clone(), live_only: false });
+            let counter = counts.counter(names, Counted { all: all.clone(), live_only: false });
             state.affinity.push(Tally::new(Some(counter), nodes.column(term.key)));
         }
         for term in &class.anti_affinity {
-            let counter = board.counter(names, Counted { all: vec![term.pods.clone()], live_only: false });
+            let counter = counts.counter(names, Counted { all: vec![term.pods.clone()], live_only: false });
             state.anti.push(Tally::new(Some(counter), nodes.column(term.key)));
         }
         for (_, term) in &class.weighted {
-            board.counter(names, Counted { all: vec![term.pods.clone()], live_only: false });
+            counts.counter(names, Counted { all: vec![term.pods.clone()], live_only: false });
         }
         for spread in class.spread.iter().filter(|spread| spread.hard) {
-            state.hard.push(SpreadState::new(names, board, nodes, class, spread));
+            state.hard.push(SpreadState::new(names, counts, nodes, class, spread));
         }
         let soft: Vec<Spread> = class.spread.iter().filter(|spread| !spread.hard).cloned().collect();
-        state.set_soft(names, board, nodes, class, &soft, true);
+        state.set_soft(names, counts, nodes, class, &soft, true);
         state
     }
 
@@ -98,18 +98,18 @@ impl ClassState {
     pub(crate) fn set_soft(
         &mut self,
         names: &Names,
-        board: &mut Board,
+        counts: &mut PodCounts,
         nodes: &mut Nodes,
         class: &Class,
         soft: &[Spread],
         needs_all: bool,
     ) {
-        self.soft = soft.iter().map(|spread| SpreadState::new(names, board, nodes, class, spread)).collect();
+        self.soft = soft.iter().map(|spread| SpreadState::new(names, counts, nodes, class, spread)).collect();
         self.soft_needs_all = needs_all;
     }
 
     /// Brings everything up to date.
-    pub(crate) fn catch_up(&mut self, names: &Names, board: &Board, nodes: &mut Nodes, class: &Class) {
+    pub(crate) fn catch_up(&mut self, names: &Names, counts: &PodCounts, nodes: &mut Nodes, class: &Class) {
         if self.statics_epoch != nodes.epoch {
             self.statics.resize(nodes.rows.len(), Static::default());
             for (row, known) in nodes.rows.iter().zip(&mut self.statics) {
@@ -119,35 +119,35 @@ impl ClassState {
             }
             self.statics_epoch = nodes.epoch;
         }
-        self.find_carried(names, board, nodes, class);
-        catch_up_spread(&mut self.hard, &self.statics, true, board, nodes);
-        catch_up_spread(&mut self.soft, &self.statics, self.soft_needs_all, board, nodes);
+        self.find_carried(names, counts, nodes, class);
+        catch_up_spread(&mut self.hard, &self.statics, true, counts, nodes);
+        catch_up_spread(&mut self.soft, &self.statics, self.soft_needs_all, counts, nodes);
         for spread in &mut self.hard {
             spread.least = spread.tally.least();
         }
         let tallies = self.affinity.iter_mut().chain(&mut self.anti).chain(&mut self.inverse);
         for tally in tallies.chain(self.pulls.iter_mut().map(|(_, tally)| tally)) {
-            tally.catch_up(&board.counters, &nodes.columns, nodes.epoch, |_| true);
+            tally.catch_up(&counts.counters, &nodes.columns, nodes.epoch, |_| true);
         }
     }
 
     /// Finds terms that pods on nodes carry and that select pods of the class.
-    fn find_carried(&mut self, names: &Names, board: &Board, nodes: &mut Nodes, class: &Class) {
-        if self.namespaces_epoch != board.namespaces_epoch {
-            self.namespaces_epoch = board.namespaces_epoch;
+    fn find_carried(&mut self, names: &Names, counts: &PodCounts, nodes: &mut Nodes, class: &Class) {
+        if self.namespaces_epoch != counts.namespaces_epoch {
+            self.namespaces_epoch = counts.namespaces_epoch;
             self.carried_seen = 0;
             self.inverse.clear();
             self.pulls.clear();
             for (weight, term) in &class.weighted {
                 let counted = Counted { all: vec![term.pods.clone()], live_only: false };
                 // Made when the class was first met.
-                if let Some(counter) = board.known_counter(&counted) {
+                if let Some(counter) = counts.known_counter(&counted) {
                     self.pulls.push((*weight, Tally::new(Some(counter), nodes.column(term.key))));
                 }
             }
         }
-        for carried in &board.carried[self.carried_seen..] {
-            if !board.selects(names, &carried.term.pods, class.identity) {
+        for carried in &counts.carried[self.carried_seen..] {
+            if !counts.selects(names, &carried.term.pods, class.identity) {
                 continue;
             }
             let tally = Tally::new(Some(carried.counter), nodes.column(carried.term.key));
@@ -156,7 +156,7 @@ impl ClassState {
                 Bearing::Weight(weight) => self.pulls.push((weight, tally)),
             }
         }
-        self.carried_seen = board.carried.len();
+        self.carried_seen = counts.carried.len();
     }
 }
 
@@ -164,13 +164,13 @@ fn catch_up_spread(
     list: &mut [SpreadState],
     statics: &[Static],
     needs_all: bool,
-    board: &Board,
+    counts: &PodCounts,
     nodes: &Nodes,
 ) {
     let keys: SmallVec<[usize; 4]> = list.iter().map(|spread| spread.tally.column).collect();
     for spread in list {
         let (affinity, taints) = (spread.honor_affinity, spread.honor_taints);
-        spread.tally.catch_up(&board.counters, &nodes.columns, nodes.epoch, |node| {
+        spread.tally.catch_up(&counts.counters, &nodes.columns, nodes.epoch, |node| {
             let known = &statics[node as usize];
             (!affinity || known.affinity_ok)
                 && (!taints || known.taints_ok)
@@ -181,16 +181,17 @@ fn catch_up_spread(
 }
 
 impl SpreadState {
-    fn new(names: &Names, board: &mut Board, nodes: &mut Nodes, class: &Class, spread: &Spread) -> Self {
+    fn new(names: &Names, counts: &mut PodCounts, nodes: &mut Nodes, class: &Class, spread: &Spread) -> Self {
         let pods = PodSelector {
             namespaces: vec![class.namespace],
             more: MoreNamespaces::None,
             labels: spread.selector.clone(),
         };
-        let counts_itself = board.selects(names, &pods, class.identity);
+        let counts_itself = counts.selects(names, &pods, class.identity);
         // An empty selector selects everything and counts nothing.
-        let counts = spread.selector.as_ref().is_some_and(|selector| !selector.0.is_empty());
-        let counter = counts.then(|| board.counter(names, Counted { all: vec![pods], live_only: true }));
+        let selects_some = spread.selector.as_ref().is_some_and(|selector| !selector.0.is_empty());
+        let counter =
+            selects_some.then(|| counts.counter(names, Counted { all: vec![pods], live_only: true }));
         Self {
             tally: Tally::new(counter, nodes.column(spread.key)),
             by_host: spread.by_host,
@@ -251,7 +252,7 @@ pub(crate) struct View<'a> {
     pub names: &'a Names,
     pub nodes: &'a Nodes,
     pub pods: &'a Pods,
-    pub board: &'a Board,
+    pub counts: &'a PodCounts,
     pub volumes: &'a Volumes,
     pub class: &'a Class,
     pub state: &'a ClassState,
@@ -310,7 +311,7 @@ impl Overlay {
             *room -= by * request;
         }
         let times = |tally: &Tally| {
-            tally.counter.map_or(0, |counter| view.board.times(counter, class.identity, &class.carried))
+            tally.counter.map_or(0, |counter| view.counts.times(counter, class.identity, &class.carried))
         };
         for (at, spread) in view.state.hard.iter().enumerate() {
             if spread.tally.includes(node) {

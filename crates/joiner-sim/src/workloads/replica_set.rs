@@ -11,8 +11,8 @@ use super::{
     availability, claim, is_active, is_ready, note, owners_of, pod_from_template, ready_since, status_write,
 };
 use crate::cache::Cache;
+use crate::connection::Refusal;
 use crate::controller::{Controller, Outcome};
-use crate::door::Refusal;
 use crate::event::Event;
 use crate::json::{put_nonzero, set_condition};
 use crate::object::{Fields, Key, Kind, Object};

@@ -274,7 +274,7 @@ impl Simulated {
     pub async fn play(&mut self, script: &Script) -> Vec<Value> {
         let mut found = Vec::new();
         prepare(&Server::Simulated(&self.world.server().clone()), script).await;
-        self.world.settle_for(SignedDuration::from_secs(3)).await;
+        self.world.run_for(SignedDuration::from_secs(3)).await;
         let mut seen = observe::Sequence::default();
         let mut read = 0;
         for step in &script.steps {
@@ -282,7 +282,7 @@ impl Simulated {
             let server = Server::Simulated(&server);
             let answer = act(&server, script, step).await;
             let time = i64::try_from(seconds(step)).unwrap();
-            self.world.settle_for(SignedDuration::from_secs(time)).await;
+            self.world.run_for(SignedDuration::from_secs(time)).await;
             if script.sequence {
                 for line in &self.world.trace()[read..] {
                     seen.take_trace(line, &script.name);

@@ -26,6 +26,8 @@ pub fn run() {
         demo: false,
         catalogue: Some(Catalogue::hypothetical().into()),
         decisions: None,
+        startup_taints: None,
+        once: false,
         folder: None,
     })
     .unwrap();

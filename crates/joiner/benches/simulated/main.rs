@@ -1,19 +1,23 @@
-//! How fast a simulated cluster with joiner in it lives: `cargo bench -p joiner --bench simulated -- [start|growth|day|large]`, all otherwise.
+//! How fast a simulated cluster with joiner in it lives: `cargo bench -p joiner --bench simulated -- [start|growth|burst|day|large|memory]`, all otherwise.
 //!
 //! | word | what |
 //! |---|---|
 //! | `start` | from the start of the program to the first answer over TLS, with and without a cluster behind the API |
 //! | `growth` | a Deployment of 1,000 pods comes to an empty cluster, in real time: until all of them run on nodes that joiner made |
 //! | `day` | 24 hours of about 1,000 nodes with 1,000 scale events, in virtual time and on one thread |
+//! | `burst` | 10,000 pods come at once, in real time: until the last claim for them is created, and how long the loop did not listen meanwhile |
+//! | `memory` | the controllers in a process of their own beside an API server with 10,000 nodes and 100,000, then 300,000 pods |
 //! | `large` | 5,000 nodes and 100,000 pods come to life out of a file; then 1,000 more pods come |
 //!
 //! Each runs in a process of its own, so that memory is its own. `large 500 10000` and `day 100 100` are smaller ones.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement for developers")]
 
+mod burst;
 mod day;
 mod growth;
 mod large;
+mod memory;
 mod objects;
 mod start;
 mod trace;
@@ -32,15 +36,22 @@ fn main() {
         ["growth"] => growth::run(),
         ["day"] => day::run(1000, 1000),
         ["day", nodes, events] => day::run(nodes.parse().unwrap(), events.parse().unwrap()),
+        ["burst"] => burst::run(10_000),
+        ["burst", pods] => burst::run(pods.parse().unwrap()),
+        ["memory"] => [100_000, 300_000].into_iter().for_each(|pods| memory::run(10_000, pods)),
+        ["memory", nodes, pods] => memory::run(nodes.parse().unwrap(), pods.parse().unwrap()),
+        ["controllers", kubeconfig] => memory::controllers(kubeconfig.as_ref()),
         ["large"] => large::run(5000, 100_000),
         ["large", nodes, pods] => large::run(nodes.parse().unwrap(), pods.parse().unwrap()),
         [] => {
-            for word in ["start", "growth", "day", "large"] {
+            for word in ["start", "growth", "burst", "day", "large", "memory"] {
                 let status = Command::new(std::env::current_exe().unwrap()).arg(word).status().unwrap();
                 assert!(status.success());
             }
         }
-        _ => panic!("one of: start, growth, day [NODES EVENTS], large [NODES PODS]"),
+        _ => panic!(
+            "one of: start, growth, burst [PODS], day [NODES EVENTS], large [NODES PODS], memory [NODES PODS]"
+        ),
     }
 }
 

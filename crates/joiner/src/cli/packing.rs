@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use joiner_core::decide;
+use joiner_core::plan::MAX_TYPES;
 
 /// Options of packing.
 #[derive(Debug, Clone, Args)]
@@ -84,5 +85,6 @@ fn seed(text: &str) -> Result<u64, String> {
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "give a number of types, one or more".to_owned())
+    let number = text.parse().ok().filter(|n| (1..=MAX_TYPES).contains(n));
+    number.ok_or_else(|| format!("give a number of types, from 1 to {MAX_TYPES}"))
 }

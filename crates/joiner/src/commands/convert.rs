@@ -1,8 +1,9 @@
 //! `convert`: older objects as `karpenter.sh/v1`.
 //!
-//! Nothing is printed before everything is converted: half a file behind `>` is worse than none.
+//! Nothing is printed before everything is converted: half a file behind `>` is worse than none. And some of it depends on other objects: kubelet
+//! settings of a pool go to its node class, where that is in the input too.
 
-use joiner_api::convert::{self, NodeClassKind, Options, to_v1};
+use joiner_api::convert::{self, Converted, NodeClassKind, Options, settle_kubelets, to_v1};
 use joiner_api::names::{AWS_GROUP, kinds};
 use serde_json::Value;
 
@@ -18,33 +19,61 @@ pub fn run(arguments: &ConvertArgs, streams: &mut Streams) -> anyhow::Result<u8>
     let options = Options {
         skip_aws_defaults: arguments.skip_aws_defaults,
         // In those versions AWS was where a reference without group and kind was usual.
-        default_node_class: (!arguments.skip_aws_defaults)
-            .then(|| NodeClassKind { group: AWS_GROUP.to_owned(), kind: kinds::EC2_NODE_CLASS.to_owned() }),
+        default_node_class: (!arguments.skip_aws_defaults).then(default_node_class),
         rename_on_workloads: true,
         ..Options::default()
     };
     let sources = sources(&arguments.filename)?;
-    let mut objects = Vec::new();
-    let mut notes = Vec::new();
+    // Per object of the input: what it is called, where its fields stand, and what became of it.
+    let mut origins = Vec::new();
+    let mut all: Vec<Converted> = Vec::new();
     Documents::new(&sources).for_each(&mut |document| {
         let file = sources.get(document.source).map(Source::name).unwrap_or_default();
         let value = read_value(&file, &document)?;
         for (prefix, item) in items(value) {
             let place = Place { file: &file, document: &document, prefix: &prefix };
             let object = name_of(&item);
-            let converted = to_v1(item, &options).map_err(|error| place.complaint(&object, error))?;
-            notes.extend(
-                converted.notes.iter().map(|note| format!("{}: {object}: {note}", place.shown(&note.path))),
-            );
-            objects.extend(converted.objects);
+            let version = item.get("apiVersion").cloned();
+            let mut converted = to_v1(item, &options).map_err(|error| place.complaint(&object, error))?;
+            let is_other = |of: &&mut Value| of.get("apiVersion") != version.as_ref();
+            converted.objects.iter_mut().filter(is_other).for_each(forget_server);
+            let lines = converted.notes.iter().map(|note| place.shown(&note.path)).collect();
+            origins.push((object, lines));
+            all.push(converted);
         }
         Ok(())
     })?;
-    for note in notes {
-        writeln!(streams.err, "{note}")?;
+    settle_kubelets(&mut all);
+    let mut objects = Vec::new();
+    for ((object, lines), converted) in origins.into_iter().zip(all) {
+        let lines: Vec<String> = lines;
+        for (line, note) in lines.iter().zip(&converted.notes) {
+            writeln!(streams.err, "{line}: {object}: {note}")?;
+        }
+        objects.extend(converted.objects);
     }
     streams.out.write_all(documents(&objects, arguments.output)?.as_bytes())?;
     Ok(FINE)
+}
+
+/// The node class that references without group and kind mean.
+pub fn default_node_class() -> NodeClassKind {
+    NodeClassKind { group: AWS_GROUP.to_owned(), kind: kinds::EC2_NODE_CLASS.to_owned() }
+}
+
+/// Takes out what the server wrote about the old object: applied again, it would be refused or taken for the user's.
+fn forget_server(object: &mut Value) {
+    const RECORD: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    for field in ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"] {
+        metadata.remove(field);
+    }
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove(RECORD);
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+    }
 }
 
 /// The objects of a document, each with the way to it: those of a list, or itself.

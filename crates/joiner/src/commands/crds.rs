@@ -10,7 +10,11 @@ use crate::{FINE, Streams, show};
 
 /// Prints definitions.
 pub fn run(arguments: &CrdsArgs, streams: &mut Streams) -> anyhow::Result<u8> {
-    let all = joiner_api::crd::all();
+    let mut all = joiner_api::crd::all();
+    if !arguments.names.is_empty() {
+        // Printed for who asks: clusters with the AWS provider bring their own.
+        all.push(joiner_api::crd::ec2_node_class());
+    }
     let objects: Result<Vec<Value>, _> = chosen(&all, &arguments.names)?.into_iter().map(object).collect();
     let text = show::documents(&objects?, arguments.output)?;
     streams.out.write_all(text.as_bytes())?;

@@ -6,8 +6,6 @@ use serde::Serialize;
 use crate::cli::{Cli, CompletionArgs, VersionArgs};
 use crate::{FINE, Streams, show};
 
-/// The Kubernetes minor version whose kinds are understood; moves with the feature of `k8s-openapi`.
-const KUBERNETES: &str = "1.37";
 /// The Karpenter release whose objects and rules are followed.
 const KARPENTER: &str = "v1.14.1";
 
@@ -23,7 +21,8 @@ struct Version {
 pub fn version(arguments: &VersionArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let version = Version {
         version: env!("CARGO_PKG_VERSION"),
-        kubernetes_api: KUBERNETES,
+        // The one that the embedded server answers as: it is what all rules were held against.
+        kubernetes_api: joiner_apiserver::VERSION,
         karpenter_compatibility: KARPENTER,
     };
     let text = match arguments.output {

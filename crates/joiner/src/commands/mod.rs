@@ -7,6 +7,7 @@ pub mod instance_types;
 pub mod lint;
 pub mod meta;
 pub mod plan;
+pub mod run;
 pub mod snapshot;
 pub mod up;
 pub mod what_if;
@@ -29,6 +30,7 @@ pub fn run(cli: Cli, streams: &mut Streams) -> anyhow::Result<u8> {
         Command::Crds(arguments) => crds::run(&arguments, streams),
         Command::InstanceTypes(arguments) => instance_types::run(&arguments.command, streams),
         Command::Snapshot(arguments) => snapshot::run(&arguments, streams),
+        Command::Run(arguments) => run::run(&arguments, streams),
         Command::Up(arguments) => up::run(&arguments, streams),
         Command::Completion(arguments) => meta::completion(&arguments, streams),
         Command::Version(arguments) => meta::version(&arguments, streams),

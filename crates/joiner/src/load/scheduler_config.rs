@@ -38,9 +38,17 @@ impl SchedulerConfig {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, InputError> {
         let source = Source::File(path.to_owned());
-        let file = source.name();
+        Self::read_from(source.open_for("--scheduler-config")?, source.name())
+    }
+
+    /// Reads a text; `name` is what the user gave it with.
+    pub fn read_text(name: &str, text: &str) -> Result<Self, InputError> {
+        Self::read_from(text.as_bytes(), name.to_owned())
+    }
+
+    fn read_from(reader: impl std::io::Read, file: String) -> Result<Self, InputError> {
         let mut documents = Vec::new();
-        cut(source.open_for("--scheduler-config")?, 0, &file, &mut |document| {
+        cut(reader, 0, &file, &mut |document| {
             documents.push(document);
             Ok(())
         })?;

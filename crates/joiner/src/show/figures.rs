@@ -57,6 +57,29 @@ fn grouped(whole: f64) -> String {
     text
 }
 
+/// A share as a percentage: `12.5 %`. What rounds to nothing has no sign.
+pub fn percent(share: f64) -> String {
+    unsigned_zero(format!("{:.1} %", share * 100.0))
+}
+
+/// The same in whole percents.
+pub fn whole_percent(share: f64) -> String {
+    unsigned_zero(format!("{:.0} %", share * 100.0))
+}
+
+/// A change as a percentage with its sign: `+12.5 %`.
+pub fn signed_percent(share: f64) -> String {
+    let text = percent(share);
+    if share > 0.0 && !text.starts_with("0.0") { format!("+{text}") } else { text }
+}
+
+fn unsigned_zero(text: String) -> String {
+    match text.strip_prefix('-') {
+        Some(rest) if !rest.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) => rest.to_owned(),
+        _ => text,
+    }
+}
+
 /// CPUs from thousandths of them: `15.2`, `0.25`, `96`.
 pub fn cores(milli: i64) -> String {
     let decimals = match milli.unsigned_abs() {
@@ -148,6 +171,27 @@ mod tests {
             assert_eq!(money(dollars), text, "{dollars}");
         }
         assert_eq!(amount(0.512), "0.512");
+    }
+
+    #[test]
+    fn nothing_has_no_sign() {
+        for (share, plain, whole, signed) in [
+            (0.0, "0.0 %", "0 %", "0.0 %"),
+            (-0.0, "0.0 %", "0 %", "0.0 %"),
+            (-0.0004, "0.0 %", "0 %", "0.0 %"),
+            (0.0004, "0.0 %", "0 %", "0.0 %"),
+            (-0.0006, "-0.1 %", "0 %", "-0.1 %"),
+            (0.125, "12.5 %", "12 %", "+12.5 %"),
+            (-0.3, "-30.0 %", "-30 %", "-30.0 %"),
+            (1.985, "198.5 %", "198 %", "+198.5 %"),
+        ] {
+            assert_eq!(
+                (percent(share).as_str(), whole_percent(share).as_str(), signed_percent(share).as_str()),
+                (plain, whole, signed),
+                "{share}"
+            );
+        }
+        assert_eq!(amount(-0.0), "0");
     }
 
     #[test]

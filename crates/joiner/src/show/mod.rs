@@ -8,11 +8,13 @@ mod documents;
 pub mod figures;
 pub mod style;
 mod table;
+mod text;
 
 pub use documents::{documents, value};
-pub use figures::{amount, bar, bytes, cores, money, plural};
+pub use figures::{amount, bar, bytes, cores, money, percent, plural, signed_percent, whole_percent};
 pub use style::{BOLD, DIM, GREEN, RED, YELLOW};
 pub use table::Table;
+pub use text::folded;
 
 use std::io::IsTerminal;
 

@@ -92,6 +92,8 @@ pub struct Waiting {
     pub scheduler: String,
     /// Why no new machine would help, if joiner found so.
     pub joiner: Option<String>,
+    /// Which node it waits for, and what that lacks, if joiner gave it one.
+    pub awaits: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +141,8 @@ pub struct Board {
     waiting: BTreeMap<String, String>,
     /// What nodes cost that do not say so themselves.
     types: Option<Arc<TypeSet>>,
+    /// Counts what it was told.
+    changes: u64,
 }
 
 impl Board {
@@ -147,8 +151,14 @@ impl Board {
         self.types = Some(types);
     }
 
+    /// Counts every change: while it stays the same, nothing happens to nodes and pods.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// A node has come or changed.
     pub fn node_changed(&mut self, node: &Node) {
+        self.changes += 1;
         let Some(name) = &node.metadata.name else { return };
         let label = |key: &str| node.metadata.labels.as_ref().and_then(|labels| labels.get(key)).cloned();
         let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
@@ -177,11 +187,13 @@ impl Board {
 
     /// A node is gone.
     pub fn node_gone(&mut self, name: &str) {
+        self.changes += 1;
         self.nodes.remove(name);
     }
 
     /// A pod has come or changed.
     pub fn pod_changed(&mut self, pod: &Pod) {
+        self.changes += 1;
         let Some(name) = full_name(pod) else { return };
         self.forget(&name);
         let spec = pod.spec.as_ref();
@@ -215,6 +227,7 @@ impl Board {
 
     /// A pod is gone.
     pub fn pod_gone(&mut self, pod: &Pod) {
+        self.changes += 1;
         if let Some(name) = full_name(pod) {
             self.forget(&name);
         }
@@ -228,7 +241,7 @@ impl Board {
     /// Nothing is known any more of pods: a list follows.
     pub fn pods_listed_again(&mut self) {
         let (nodes, types) = (std::mem::take(&mut self.nodes), self.types.take());
-        *self = Self { nodes, types, ..Self::default() };
+        *self = Self { nodes, types, changes: self.changes + 1, ..Self::default() };
     }
 
     /// Nodes by pool and name, with what their pods ask for.
@@ -245,17 +258,28 @@ impl Board {
         rows
     }
 
+    /// Nodes that have come and are not ready.
+    pub fn starting(&self) -> usize {
+        self.nodes.values().filter(|row| row.state == NodeState::Starting).count()
+    }
+
     /// How many pods do what.
     pub fn counts(&self) -> PodCounts {
         self.counts
     }
 
-    /// Pods that wait, by name, with what the scheduler says and why joiner refuses them; at most so many.
-    pub fn waiting(&self, most: usize, refusals: &BTreeMap<String, String>) -> Vec<Waiting> {
+    /// Pods that wait, by name, with what the scheduler says, why joiner refuses them and what they wait for; at most so many.
+    pub fn waiting(
+        &self,
+        most: usize,
+        refusals: &BTreeMap<String, String>,
+        awaited: &BTreeMap<String, String>,
+    ) -> Vec<Waiting> {
         let waiting = |(pod, reason): (&String, &String)| Waiting {
             pod: pod.clone(),
             scheduler: reason.clone(),
             joiner: refusals.get(pod).cloned(),
+            awaits: awaited.get(pod).cloned(),
         };
         self.waiting.iter().take(most).map(waiting).collect()
     }
@@ -390,15 +414,21 @@ mod tests {
             pod: "shop/a".to_owned(),
             scheduler: "0/1 nodes are available: 1 Insufficient cpu.".to_owned(),
             joiner: None,
+            awaits: None,
         };
+        let mut awaited = BTreeMap::new();
         let mut refusals = BTreeMap::from([("shop/b".to_owned(), "too large".to_owned())]);
-        assert_eq!(board.waiting(10, &refusals), [waiting.clone()]);
+        assert_eq!(board.waiting(10, &refusals, &awaited), [waiting.clone()]);
         refusals.insert("shop/a".to_owned(), "too large".to_owned());
         waiting.joiner = Some("too large".to_owned());
-        assert_eq!(board.waiting(10, &refusals), [waiting]);
-        assert!(board.waiting(0, &refusals).is_empty());
+        awaited.insert("shop/a".to_owned(), "waits for n".to_owned());
+        waiting.awaits = Some("waits for n".to_owned());
+        assert_eq!(board.waiting(10, &refusals, &awaited), [waiting]);
+        assert!(board.waiting(0, &refusals, &awaited).is_empty());
+        let changes = board.changes();
         board.pod_changed(&pod("a", Some("n"), "Pending"));
-        assert!(board.waiting(10, &refusals).is_empty());
+        assert!(board.waiting(10, &refusals, &awaited).is_empty());
+        assert!(board.changes() > changes);
         assert_eq!(board.counts(), PodCounts { starting: 1, ..PodCounts::default() });
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Picture, screen};
-use crate::show::{Table, bytes, cores, plural};
+use crate::show::{Table, plural};
 
 /// What the last line said, so that nothing is said twice.
 #[derive(Debug, Default)]
@@ -18,13 +18,13 @@ impl Told {
         let mut lines = Vec::new();
         let fresh = decisions_made.saturating_sub(self.decisions).min(picture.decisions.len());
         for decision in &picture.decisions[picture.decisions.len() - fresh..] {
-            lines.push(format!("{}  {}", decision.at.strftime("%H:%M:%S"), decision.what));
+            lines.push(format!("{}  {}", decision.at.strftime(screen::MOMENT), decision.what));
         }
         self.decisions = decisions_made;
         let [counts, bill] = screen::verdict(picture);
         let summary = format!("{counts}  {bill}");
         if summary != self.summary {
-            lines.push(format!("{}  {summary}", picture.now.strftime("%H:%M:%S")));
+            lines.push(format!("{}  {summary}", picture.now.strftime(screen::MOMENT)));
             self.summary = summary;
         }
         lines
@@ -49,8 +49,8 @@ pub fn frame(picture: &Picture, width: usize) -> String {
                 node.capacity_type.clone(),
                 node.state.word().to_owned(),
                 node.pods.to_string(),
-                format!("{}/{}", cores(node.cpu_used_milli), cores(node.cpu_milli)),
-                format!("{}/{}", bytes(node.memory_used_bytes), bytes(node.memory_bytes)),
+                screen::cpu(node),
+                screen::memory(node),
                 screen::price(node),
             ]);
         }
@@ -63,6 +63,8 @@ pub fn frame(picture: &Picture, width: usize) -> String {
         let _ = writeln!(text, "{} waits: {}", waiting.pod, waiting.scheduler);
         if let Some(why) = &waiting.joiner {
             let _ = writeln!(text, "    no machine would help: {why}");
+        } else if let Some(what) = &waiting.awaits {
+            let _ = writeln!(text, "    {what}");
         }
     }
     if let Some(more) = picture.pods.pending.checked_sub(picture.waiting.len()).filter(|more| *more > 0) {

@@ -2,10 +2,14 @@
 //!
 //! [`Board`] is told of every change to a node or pod and keeps what a screen shows of them, so that a frame costs the nodes it
 //! shows and never a look at all pods. [`Picture`] is one moment of it together with what only others know: the bill, the
-//! decisions, the time. [`screen`] draws a picture into a terminal, [`lines`] tells it to a reader who has none.
+//! decisions, the time. [`screen`] draws a picture into a terminal, at what somebody
+//! [looks](look) at; [`lines`] tells it to a reader who has none, [`report`] to a program.
 
 mod board;
+mod columns;
 pub mod lines;
+pub mod look;
+pub mod report;
 pub mod screen;
 
 pub use board::{Board, NodeRow, NodeState, PodCounts, Waiting};
@@ -42,8 +46,8 @@ pub struct Picture {
     pub warnings: Vec<String>,
     /// What is happening in a scripted run.
     pub caption: Option<String>,
-    /// The file that lets kubectl in.
-    pub kubeconfig: String,
+    /// The file that lets kubectl in, if anybody is let in.
+    pub kubeconfig: Option<String>,
 }
 
 impl Picture {

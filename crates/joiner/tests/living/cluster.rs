@@ -38,7 +38,8 @@ pub(crate) fn live(pace: Pace, log: Log, script: impl AsyncFnOnce(&mut Hands)) -
             tokio::spawn(joiner_sim::pace::keep(clock.clone(), factor));
         }
         let catalogue = Some(Catalogue::hypothetical().into());
-        let design = Design { clock, seed: SEED, catalogue, folder: None, restored: Vec::new() };
+        let design =
+            Design { clock, seed: SEED, catalogue, folder: None, restored: Vec::new(), startup_taints: None };
         let Parts { client, clock, mut world, controllers, .. } = design.assemble().unwrap();
         let controllers = controllers.unwrap();
         let mut hands = Hands { client, clock, log };

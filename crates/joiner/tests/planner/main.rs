@@ -6,6 +6,7 @@ mod cheapest_optimum;
 mod cheapest_weights;
 mod cheapest_zones;
 mod laws;
+mod limits;
 mod oracle;
 mod scenarios;
 mod support;

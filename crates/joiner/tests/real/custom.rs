@@ -14,7 +14,7 @@ use crate::embedded::Embedded;
 use crate::objects::{Offer, offers};
 
 /// The original whose definitions ours are compared with.
-const ORIGINAL: &str = "sigs.k8s.io/karpenter@v1.14.1";
+pub(crate) const ORIGINAL: &str = "sigs.k8s.io/karpenter@v1.14.1";
 /// Objects that joiner takes and the original refuses, on purpose.
 const WIDER: &[(&str, &str)] = &[
     (
@@ -97,16 +97,7 @@ async fn custom_resources_get_the_same_verdict_on_both_servers() {
 
     // The same objects under the original's definitions.
     let Some(originals) = original_definitions(test) else { return };
-    for definition in &definitions {
-        let path = format!(
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}",
-            definition["metadata"]["name"].as_str().unwrap()
-        );
-        bed.client.call(Method::DELETE, &path, None).await.unwrap();
-        while bed.client.get(&path).await.unwrap().0 != 404 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
+    remove(&bed.client, &definitions).await;
     install(&bed.client, &originals).await;
     let mut wanted = BTreeSet::new();
     for offer in &offers {
@@ -131,8 +122,22 @@ async fn custom_resources_get_the_same_verdict_on_both_servers() {
     assert!(problems.is_empty(), "{} of {} differ:\n{}", problems.len(), offers.len(), problems.join("\n"));
 }
 
+/// Takes definitions away, and waits until they are gone.
+pub(crate) async fn remove(client: &Client, definitions: &[Value]) {
+    for definition in definitions {
+        let path = format!(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}",
+            definition["metadata"]["name"].as_str().unwrap()
+        );
+        client.call(Method::DELETE, &path, None).await.unwrap();
+        while client.get(&path).await.unwrap().0 != 404 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
 /// Creates definitions and waits until their objects can be asked for.
-async fn install(client: &Client, definitions: &[Value]) {
+pub(crate) async fn install(client: &Client, definitions: &[Value]) {
     for definition in definitions {
         let collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let (status, answer) = client.call(Method::POST, collection, Some(definition)).await.unwrap();
@@ -158,22 +163,30 @@ async fn install(client: &Client, definitions: &[Value]) {
 
 /// The definitions in the sources of the original, fetched with Go.
 fn original_definitions(test: &str) -> Option<Vec<Value>> {
+    fetched_definitions(test, ORIGINAL, &["pkg/apis/crds", "kwok/apis/crds"])
+}
+
+/// The definitions in some folders of a module.
+pub(crate) fn fetched_definitions(test: &str, module: &str, folders: &[&str]) -> Option<Vec<Value>> {
     let output = Command::new("go")
-        .args(["mod", "download", "-json", ORIGINAL])
+        .args(["mod", "download", "-json", module])
         .current_dir(std::env::temp_dir())
         .output();
     let answer: Value =
         output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default();
     let Some(folder) = answer["Dir"].as_str().map(PathBuf::from) else {
-        assert!(!joiner_testbed::in_ci(), "cannot fetch {ORIGINAL}: {answer}");
-        joiner_testbed::not_run(test, &format!("the part with {ORIGINAL}, which cannot be fetched"));
+        assert!(!joiner_testbed::in_ci(), "cannot fetch {module}: {answer}");
+        joiner_testbed::not_run(test, &format!("the part with {module}, which cannot be fetched"));
         return None;
     };
     let mut definitions = Vec::new();
-    for part in ["pkg/apis/crds", "kwok/apis/crds"] {
+    for part in folders {
         for file in std::fs::read_dir(folder.join(part)).unwrap() {
-            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
-            definitions.extend(serde_saphyr::from_multiple::<Value>(&text).unwrap());
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                let text = std::fs::read_to_string(path).unwrap();
+                definitions.extend(serde_saphyr::from_multiple::<Value>(&text).unwrap());
+            }
         }
     }
     Some(definitions)

@@ -112,14 +112,14 @@ fn difference(line: &str, there: &str, here: &str) -> String {
 }
 
 /// kubectl for one server, with a home of its own.
-struct Terminal {
+pub(crate) struct Terminal {
     kubectl: PathBuf,
     kubeconfig: PathBuf,
     home: PathBuf,
 }
 
 impl Terminal {
-    fn new(kubectl: &Path, kubeconfig: &Path) -> Self {
+    pub(crate) fn new(kubectl: &Path, kubeconfig: &Path) -> Self {
         let home = scratch("kubectl").unwrap();
         let terminal = Self { kubectl: kubectl.to_owned(), kubeconfig: kubeconfig.to_owned(), home };
         terminal.run("config set-context --current --namespace=demo", None);
@@ -135,7 +135,7 @@ impl Terminal {
     }
 
     /// The exit code and both outputs.
-    fn run(&self, line: &str, input: Option<&str>) -> (Option<i32>, String) {
+    pub(crate) fn run(&self, line: &str, input: Option<&str>) -> (Option<i32>, String) {
         let mut child = self.command(line).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.unwrap_or_default().as_bytes()).unwrap();
         // A command that waits for something that never comes is a difference too.

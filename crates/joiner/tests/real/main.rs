@@ -5,9 +5,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod aws;
 mod custom;
 mod embedded;
 mod informer;
 mod kubectl;
 mod objects;
+mod run;
 mod snapshot;

@@ -328,6 +328,16 @@ fn kinds() -> Vec<Kind> {
             changes: vec![
                 ("/spec", vec![json!({}), json!("x")]),
                 ("/spec/nodeRegistrationDelay", durations()),
+                ("/spec/nodeRegistrationDelayJitter", durations()),
+                ("/spec/partitions", vec![json!([]), json!(["a", "b"]), json!([""]), json!("a")]),
+                (
+                    "/spec/chaos/noCapacityPercent",
+                    vec![json!(0), json!(100), json!(101), json!(-1), json!("5")],
+                ),
+                (
+                    "/spec/chaos/capacity",
+                    vec![json!([{"machines": 0}]), json!([{"zone": "a", "machines": -1}]), json!([{}])],
+                ),
                 ("/spec/unknown", vec![json!(1)]),
             ],
         },

@@ -38,6 +38,7 @@ use rounds::{Pace, Round, Rounds};
 use task::{Task, Weights};
 
 pub(crate) use charge::charge_of;
+pub(crate) use settle::interchangeable;
 
 /// More nodes than this multiple of the original's are too many, unless the charge per node was given.
 const MOST_NODES: f64 = 2.5;
@@ -250,7 +251,7 @@ pub(crate) fn shorten_lists(scratch: &mut Scratch) {
     for at in 0..scratch.machines.len() {
         if scratch.machines[at].reservations.is_empty() {
             let machine = &scratch.machines[at];
-            let kept = settle::interchangeable(scratch, machine, &machine.offers);
+            let kept = interchangeable(scratch, machine, &machine.offers);
             scratch.machines[at].offers = kept.into();
         }
     }

@@ -9,6 +9,7 @@ use crate::model::ids::*;
 use crate::model::resources::{add_into, lane_of};
 use crate::model::{Port, ResVec};
 use crate::offer_set;
+use crate::pack::caps::{self, Caps};
 use crate::pack::scratch::{Machine, Scratch};
 
 /// A machine's requirements and all offerings that hold what goes onto it.
@@ -51,11 +52,13 @@ pub(super) fn standing(
         add_into(&mut requests, &shape.requests.iter().map(times).collect::<ResVec>());
         ports.extend(kind.ports.iter().cloned());
     }
-    let template = &scratch.templates[pool.at()];
+    let templates = scratch.templates;
+    let template = &templates[pool.at()];
     let catalogue = scratch.snapshot.pools[pool.at()].catalogue;
     let mut set = template.base.to_vec();
     let matching = scratch.offers.of(scratch.snapshot, &scratch.algebra, catalogue, requirements);
     offer_set::and_into(&mut set, &matching);
+    scratch.keep_closed(pool, requirements, &mut set);
     let resources = &requests[..requests.len().min(task.resource_lanes)];
     template.keep_fitting(&mut set, resources);
     template.remove_port_clashes(&mut set, &ports);
@@ -159,6 +162,8 @@ pub(super) fn settle(
             holds_stale: false,
             reservations: SmallVec::new(),
             min_values_relaxed,
+            wide: None,
+            withheld: 0,
         });
     }
     for (machine, set) in machines.iter_mut().zip(&fitted) {
@@ -189,62 +194,87 @@ fn within_limits<'m>(scratch: &Scratch, pool: PoolIdx, machines: impl Iterator<I
     left.iter().all(|left| *left >= 0)
 }
 
-/// Narrows machines to types that, taken together, stay within the limits: what was bought does, and what is left over goes to the
-/// first machines that can use it. `None` if that leaves a machine with fewer values than its pool wants.
+/// Narrows machines to types that, taken together, stay within the limits: each counts as the type it was bought as, with as many more as minValues
+/// want, and what is left over goes to the first machines that can use it. `None` if there is no such choice.
 fn keep_to_limits(
     filler: &Filler,
-    scratch: &Scratch,
+    scratch: &mut Scratch,
     bought: &[Bought],
     fitted: &[Vec<u64>],
     machines: &mut [Machine],
     pool: PoolIdx,
     frozen: &[Machine],
 ) -> Option<()> {
+    /// How many steps looking for a choice may take.
+    const STEPS: u64 = 2_000_000;
     let row = &scratch.snapshot.pools[pool.at()];
-    let catalogue = &scratch.snapshot.catalogues[row.catalogue.at()];
-    let counts = |capacity: &[i64], at: usize| row.limits[at].lane.map_or(1, |lane| lane_of(capacity, lane));
-    let mut spare: Vec<i64> = row.limits.iter().map(|limit| limit.most.saturating_sub(limit.used)).collect();
-    for machine in frozen.iter().filter(|machine| machine.pool == pool) {
+    let nothing = scratch.as_caps(pool, &[]);
+    let of_pool: Vec<usize> = (0..machines.len()).filter(|at| machines[*at].pool == pool).collect();
+    let kept = || frozen.iter().filter(|machine| machine.pool == pool);
+    let nodes = (of_pool.len() + kept().count()) as i64;
+    if row.limits.iter().any(|limit| limit.lane.is_none() && limit.most.saturating_sub(limit.used) < nodes) {
+        return None;
+    }
+    let mut spare: Caps = row
+        .limits
+        .iter()
+        .filter(|limit| limit.lane.is_some())
+        .map(|limit| limit.most.saturating_sub(limit.used))
+        .collect();
+    for machine in kept() {
         let largest = scratch.largest_capacity(pool, &machine.offers);
-        spare
-            .iter_mut()
-            .enumerate()
-            .for_each(|(at, spare)| *spare = spare.saturating_sub(counts(&largest, at)));
+        spare = caps::shift(&spare, &nothing, &scratch.as_caps(pool, &largest));
     }
-    for one in bought.iter().filter(|one| filler.bins.bins[one.bin].pool == pool) {
-        let taken = &filler.bins.bins[one.bin].counts_as;
-        spare.iter_mut().zip(taken).for_each(|(spare, taken)| *spare = spare.saturating_sub(*taken));
-    }
-    for (at, machine) in machines.iter_mut().enumerate().filter(|(_, machine)| machine.pool == pool) {
-        let own = &filler.bins.bins[bought[at].bin].counts_as;
-        let mut set = fitted[at].clone();
-        for offering in offer_set::iter(&fitted[at]) {
-            let capacity = &catalogue.types[catalogue.offerings[offering].instance_type.at()].capacity;
-            let beyond = |at: usize| counts(capacity, at).saturating_sub(own[at]) > spare[at].max(0);
-            if (0..own.len()).any(beyond) {
-                set[offering / 64] &= !(1 << (offering % 64));
+    let wanted: Vec<Caps> = of_pool
+        .iter()
+        .map(|at| {
+            let own = filler.bins.bins[bought[*at].bin].offering;
+            scratch.caps_with(pool, machines[*at].requirements, &fitted[*at], own)
+        })
+        .collect();
+    let mut counted = wanted.clone();
+    let less = |spare: &Caps, taken: &[Caps]| {
+        taken.iter().fold(spare.clone(), |spare, caps| caps::shift(&spare, &nothing, caps))
+    };
+    if !caps::within(&nothing, &less(&spare, &counted)) {
+        let menus: Vec<_> =
+            of_pool.iter().map(|at| scratch.menu(pool, machines[*at].requirements, &fitted[*at])).collect();
+        let lists: Vec<&[Caps]> = menus.iter().map(|menu| &menu.least[..]).collect();
+        let choices = caps::choose(&lists, &spare, &mut { STEPS })?;
+        counted = lists.iter().zip(choices).map(|(list, choice)| list[choice].clone()).collect();
+        let mut left = less(&spare, &counted);
+        for (counted, wanted) in counted.iter_mut().zip(wanted) {
+            let after = caps::shift(&left, counted, &wanted);
+            if caps::within(&nothing, &after) {
+                (left, *counted) = (after, wanted);
             }
         }
-        let kept = interchangeable(scratch, machine, &set);
-        let largest = scratch.largest_capacity(pool, &kept);
-        for (at, spare) in spare.iter_mut().enumerate() {
-            *spare = spare.saturating_sub(counts(&largest, at).saturating_sub(own[at]).max(0));
-        }
-        let enough = scratch.templates[pool.at()].min_values.iter().all(|key| {
-            let (have, need) = scratch.distinct_values(pool, machine.requirements, &kept, *key);
-            have >= need
-        });
-        if offer_set::is_empty(&kept) || !enough {
+    }
+    let mut spare = less(&spare, &counted);
+    for (at, counted) in of_pool.into_iter().zip(counted) {
+        let set = scratch.within_caps(pool, &fitted[at], &caps::shift(&counted, &spare, &nothing));
+        let kept = interchangeable(scratch, &machines[at], &set);
+        let largest = scratch.as_caps(pool, &scratch.largest_capacity(pool, &kept));
+        spare = caps::shift(&spare, &counted, &largest);
+        if offer_set::is_empty(&kept) {
             return None;
         }
-        machine.offers = kept.into();
+        if !scratch.has_min_values(pool, machines[at].requirements, &kept) {
+            if scratch.options.min_values == MinValuesPolicy::Strict {
+                return None;
+            }
+            scratch.lower_min_values(&mut machines[at], &kept);
+        }
+        let all = interchangeable(scratch, &machines[at], &fitted[at]);
+        machines[at].withheld = scratch.withheld(pool, &all, &kept);
+        machines[at].offers = kept.into();
     }
     Some(())
 }
 
 /// The offerings a machine keeps: the cheapest types up to the number a provider can use, none dearer than allowed, but always as
 /// many as minValues want.
-pub(super) fn interchangeable(scratch: &Scratch, machine: &Machine, set: &[u64]) -> Vec<u64> {
+pub(crate) fn interchangeable(scratch: &Scratch, machine: &Machine, set: &[u64]) -> Vec<u64> {
     let pool = &scratch.snapshot.pools[machine.pool.at()];
     let catalogue = &scratch.snapshot.catalogues[pool.catalogue.at()];
     let Some(cheapest) = offer_set::first(set) else { return set.to_vec() };

@@ -44,6 +44,10 @@ impl Scratch<'_> {
         if self.snapshot.pools[pool.at()].limits.is_empty() {
             return (growth, None);
         }
+        if self.sharing.is_some() {
+            let holds = self.claim_share(pool, &growth);
+            return (growth, Some(holds));
+        }
         let memo = (pool, growth.requirements, want.finder);
         if let Some(known) = self.wants.pinned.get(&memo)
             && *known.offers == *growth.offers
@@ -78,24 +82,35 @@ impl Scratch<'_> {
             return Settled::NoOffering;
         };
         self.work += 1;
-        let attempt = Attempt { want, query, pool, machine: None };
+        let attempt = Attempt { want, query, pool, machine: None, limits: with_limits };
         for alternative in alternatives(class) {
             let Some(met) = alternative.map_or(Some(met), |a| self.algebra.meet(met, a)) else { continue };
             let Some((set, largest)) = self.fresh(&attempt, met) else { continue };
             let set = if with_limits { self.within_limits(pool, &set, &largest) } else { Some(set) };
             let Some(set) = set else { continue };
-            match self.pin_and_finish(&attempt, met, &set, &set, 0) {
-                Settled::NoOffering | Settled::Refused => {}
-                settled => return settled,
+            for set in self
+                .least_opening(pool, met, set, class.filler || self.sharing.is_some())
+                .into_iter()
+                .flatten()
+            {
+                match self.pin_and_finish(&attempt, met, &set, &set, 0) {
+                    Settled::NoOffering | Settled::Refused => {}
+                    settled => return settled,
+                }
             }
         }
         Settled::NoOffering
     }
 
+    /// Whether some pool has limits.
+    pub(crate) fn any_limits(&self) -> bool {
+        self.snapshot.pools.iter().any(|pool| !pool.limits.is_empty())
+    }
+
     /// Whether some pool would launch a machine for pods of a class, were it not for its limits.
     pub fn limits_are_to_blame(&mut self, class: ClassIdx) -> bool {
         // A pod refused before packing has no rungs that say what it wants; no limit keeps it out.
-        if self.snapshot.classes[class.at()].refused.is_some() {
+        if !self.any_limits() || self.snapshot.classes[class.at()].refused.is_some() {
             return false;
         }
         let pools: Vec<PoolIdx> = (0..self.templates.len())
@@ -112,6 +127,18 @@ impl Scratch<'_> {
                         && matches!(self.try_pool(&want, &query, *pool, false), Settled::Accepts(_))
                 })
         })
+    }
+
+    /// Whether a pool would launch a machine for a pod that it refuses, were it not for its limits.
+    pub(crate) fn only_limits_refuse(&mut self, class: ClassIdx, rung: usize, pool: PoolIdx) -> bool {
+        if self.snapshot.pools[pool.at()].limits.is_empty() {
+            return false;
+        }
+        let want = self.want(class, rung);
+        let query = self.query(&want);
+        let new_host = self.machine_host(MachineIdx::new(self.machines.len()));
+        matches!(self.host_verdict(&want, new_host), HostVerdict::Ok)
+            && matches!(self.try_pool(&want, &query, pool, false), Settled::Accepts(_))
     }
 
     /// Offerings for a machine with only this pod, before topology and limits.
@@ -138,7 +165,7 @@ impl Scratch<'_> {
         self.wants.fresh[&memo].as_ref().map(|fresh| (fresh.offers.clone(), fresh.largest.clone()))
     }
 
-    pub(crate) fn no_node_left(&self, pool: PoolIdx) -> bool {
+    fn no_node_left(&self, pool: PoolIdx) -> bool {
         let limits = &self.snapshot.pools[pool.at()].limits;
         limits.iter().zip(&self.limits[pool.at()]).any(|(limit, left)| limit.lane.is_none() && *left < 1)
     }
@@ -151,7 +178,7 @@ impl Scratch<'_> {
         largest: &ResVec,
     ) -> Option<OfferSet> {
         let limits = &self.snapshot.pools[pool.at()].limits;
-        if limits.is_empty() {
+        if limits.is_empty() || self.sharing.is_some() {
             return Some(set.clone());
         }
         let all_fit = |left: &[i64]| {
@@ -169,7 +196,7 @@ impl Scratch<'_> {
     }
 
     /// A set without the types that exceed what the pool may still hold.
-    pub(crate) fn limited(&self, pool: PoolIdx, set: &[u64]) -> Vec<u64> {
+    fn limited(&self, pool: PoolIdx, set: &[u64]) -> Vec<u64> {
         let row = &self.snapshot.pools[pool.at()];
         let catalogue = &self.snapshot.catalogues[row.catalogue.at()];
         let mut kept = set.to_vec();

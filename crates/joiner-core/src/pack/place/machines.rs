@@ -168,7 +168,7 @@ impl Scratch<'_> {
         if not_now {
             return Verdict::NotNow;
         }
-        let attempt = Attempt { want, query, pool, machine: Some(machine) };
+        let attempt = Attempt { want, query, pool, machine: Some(machine), limits: true };
         let mut possible = false;
         for alternative in alternatives(class) {
             let Some(met) = alternative.map_or(Some(met), |a| self.algebra.meet(met, a)) else { continue };

@@ -13,7 +13,7 @@ use crate::pack::scratch::Scratch;
 use crate::pack::template::{Naming, offering_requirement};
 
 impl Scratch<'_> {
-    /// Pins the topology keys from the `at`-th on, value by value, until offerings are left. `start` are the offerings before any key was
+    /// Pins the topology keys from the `at`-th on, value by value, until offerings are left that nothing objects to. `start` are the offerings before any key was
     /// pinned.
     pub(super) fn pin_and_finish(
         &mut self,
@@ -78,7 +78,8 @@ impl Scratch<'_> {
         } else {
             key.values.clone()
         };
-        for value in self.choices(attempt.want, attempt.query, at, met, &values) {
+        let mut refused = false;
+        for value in self.choices(attempt, at, met, set, &values) {
             let pinned = self.algebra.pin(met, key.key, value);
             let allowed = self.offers.of(self.snapshot, &self.algebra, catalogue, pinned);
             let mut narrowed = set.to_vec();
@@ -88,10 +89,11 @@ impl Scratch<'_> {
             }
             match self.pin_and_finish(attempt, pinned, start, &narrowed, at + 1) {
                 Settled::NoOffering => {}
+                Settled::Refused => refused = true,
                 settled => return settled,
             }
         }
-        Settled::NoOffering
+        if refused { Settled::Refused } else { Settled::NoOffering }
     }
 
     /// The last questions: volume limits of types, minValues, reservations.
@@ -111,8 +113,8 @@ impl Scratch<'_> {
         for key in template.min_values.clone() {
             let (have, need) = self.distinct_values(attempt.pool, met, &set, key);
             if have < need {
-                let may_lower =
-                    attempt.machine.is_none() && self.options.min_values == MinValuesPolicy::BestEffort;
+                let may_lower = (attempt.machine.is_none() || self.sharing.is_some())
+                    && self.options.min_values == MinValuesPolicy::BestEffort;
                 if !may_lower {
                     return Settled::Refused;
                 }
@@ -126,6 +128,13 @@ impl Scratch<'_> {
             && self.drop_unheld(attempt.pool, &reservations, set.to_mut())
         {
             return Settled::Refused;
+        }
+        if attempt.limits
+            && self.sharing.is_some()
+            && !self.snapshot.pools[attempt.pool.at()].limits.is_empty()
+            && !self.can_share(attempt.pool, attempt.machine, met, (&set, &reservations))
+        {
+            return Settled::NoOffering;
         }
         let row = attempt.machine.map(|m| &self.machines[m.at()]);
         let offers = match row {

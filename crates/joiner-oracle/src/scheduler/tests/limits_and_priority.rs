@@ -42,12 +42,61 @@ fn types_above_what_is_left_are_dropped() {
 
 #[test]
 fn a_machine_holds_its_largest_type_until_it_narrows() {
-    // 9 cpu: the first machine may still become `large` (8), so a second one finds 1 left.
-    check(&limited(apart("a b"), &[("cpu", 9000)]), &["default small z1 spot: a", "refused: b"]);
+    // 9 cpu: the first machine may still become `large` (8), so two of three find 1 left. In the next pass it counts as `small` (2), and the
+    // second machine holds 2 too, of the 7 that are left; in the one after that the third finds 5.
+    let summary = ["default small z1 spot: a", "default small z1 spot: b", "default small z1 spot: c"];
+    check(&limited(apart("a b c"), &[("cpu", 9000)]), &summary);
     // Asking for the type narrows at once.
     let small =
         || apart("a b").into_iter().map(|pod| pod.with(|pod| select(pod, TYPE, "small"))).collect::<Vec<_>>();
     check(&limited(small(), &[("cpu", 9000)]), &["default small z1 spot: a", "default small z1 spot: b"]);
+}
+
+/// The types that the machines of a world end with.
+fn options(world: &World) -> Vec<Vec<String>> {
+    schedule(world, &Options::default()).machines.into_iter().map(|machine| machine.type_names).collect()
+}
+
+#[test]
+fn trimmed_machines_take_back_what_nobody_needed() {
+    // 9 cpu: three machines of 2 leave 3, so none can become `large`.
+    assert_eq!(options(&limited(apart("a b c"), &[("cpu", 9000)])), [["small"], ["small"], ["small"]]);
+    // 11 cpu: the first pass opens one that may be `large`; two of 2 leave 7, and the first needs 6 of them for that.
+    assert_eq!(options(&limited(apart("a b"), &[("cpu", 11000)])), [vec!["small", "large"], vec!["small"]]);
+}
+
+#[test]
+fn a_pass_that_places_nothing_leaves_machines_as_they_were() {
+    // One cpu short even if the first machine is the smallest.
+    let world = limited(apart("a b"), &[("cpu", 3000)]);
+    check(&world, &["default small z1 spot: a", "refused: b"]);
+    let world = limited(
+        pods("a big", "x", |pod| {
+            if pod.name == "big" {
+                cpu(pod, 7000);
+                select(pod, CAPACITY, "on-demand");
+            } else {
+                select(pod, CAPACITY, "spot");
+            }
+        }),
+        &[("cpu", 8000)],
+    );
+    // `big` comes first and takes all.
+    check(&world, &["default large z1 on-demand: big", "refused: a"]);
+}
+
+#[test]
+fn min_values_keep_more_than_what_is_bought() {
+    let two_types = |limit| {
+        limited(apart("a b"), &[("cpu", limit)]).with(|world| {
+            let mut expr = expr(TYPE, "Exists", &[]);
+            expr.min_values = Some(2);
+            world.pools[0].requirements = vec![expr];
+        })
+    };
+    // Two types each, so each counts as `large`.
+    check(&two_types(16000), &["default small z1 spot: a", "default small z1 spot: b"]);
+    check(&two_types(15000), &["default small z1 spot: a", "refused: b"]);
 }
 
 #[test]

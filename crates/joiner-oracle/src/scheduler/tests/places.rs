@@ -119,6 +119,7 @@ fn the_stable_sort_orders_as_the_rule_book_says() {
         pods: vec![],
         min_values: BTreeMap::new(),
         held: BTreeSet::new(),
+        wide: None,
     };
     let filler = pod("p");
     let mut state = State { machines: (0..4).map(machine).collect(), ..State::default() };

@@ -2,9 +2,8 @@
 
 use super::finding::Rule;
 use super::rules::RULES;
-use super::table::folded;
 use crate::Streams;
-use crate::show::{BOLD, DIM, Table};
+use crate::show::{BOLD, DIM, Table, folded};
 
 const READABLE_WIDTH: usize = 100;
 

@@ -6,17 +6,15 @@
 use joiner_api::convert::{self, Note};
 use joiner_api::validation::{self, Problem};
 use joiner_manifest::Object;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::Value;
 
-use crate::cli::Validate;
+use crate::cli::{MAX_PODS, Validate};
 use crate::commands::catalogues::Survey;
 use crate::commands::plan::Intake;
 use crate::load::objects::{line_of, read_value};
 use crate::load::{Document, Documents, Reading, Source, read_object};
 use crate::report::InputError;
-
-/// The most pods looked at.
-const PODS_MAX: usize = 2_000_000;
 
 /// One object.
 #[derive(Debug)]
@@ -35,10 +33,14 @@ pub struct Loaded {
     pub kind: String,
     /// What it is.
     pub object: Object,
+    /// A PodDisruptionBudget, which placing does not ask about.
+    pub pod_budget: Option<Box<PodDisruptionBudget>>,
     /// What the API would refuse.
     pub problems: Vec<Problem>,
     /// Names in it that are out of use.
     pub old_names: Vec<Note>,
+    /// Why `joiner convert` cannot bring it to a version of today, if so.
+    pub inconvertible: Option<String>,
 }
 
 /// All manifests.
@@ -61,7 +63,7 @@ impl Input {
         let mut input = Self { files: sources.iter().map(Source::name).collect(), ..Self::default() };
         let reading = Reading::new(validate);
         // Takes in what is sound, only to refuse what `plan` would.
-        let options = joiner_state::Options { max_pods: PODS_MAX, ..joiner_state::Options::default() };
+        let options = joiner_state::Options { max_pods: MAX_PODS, ..joiner_state::Options::default() };
         let mut intake = Intake::with(options, Validate::Ignore, 1);
         Documents::new(sources).for_each(&mut |document| input.take(document, &reading, &mut intake))?;
         input.survey = intake.survey().clone();
@@ -140,14 +142,35 @@ fn loaded(document: usize, within: String, name: String, leaf: &Value, object: O
         Object::CapacityBuffer(buffer) => validation::validate_capacitybuffer(buffer),
         _ => Vec::new(),
     };
-    let options = convert::Options { rename_on_workloads: true, ..convert::Options::default() };
-    let old_names = if is_deprecated(&api_version) {
-        Vec::new()
-    } else {
-        convert::to_v1(leaf.clone(), &options).map(|converted| converted.notes).unwrap_or_default()
+    let options = convert::Options {
+        rename_on_workloads: true,
+        default_node_class: Some(crate::commands::convert::default_node_class()),
+        ..convert::Options::default()
+    };
+    let (old_names, inconvertible) = match convert::to_v1(leaf.clone(), &options) {
+        // Its version is the finding.
+        Ok(_) if is_deprecated(&api_version) => (Vec::new(), None),
+        Ok(converted) => (converted.notes, None),
+        Err(error) if is_deprecated(&api_version) => (Vec::new(), Some(error.to_string())),
+        Err(_) => (Vec::new(), None),
     };
     let is_named = leaf.pointer("/metadata/name").is_some_and(Value::is_string);
-    Loaded { document, within, name, is_named, api_version, kind, object, problems, old_names }
+    let is_pod_budget = kind == "PodDisruptionBudget" && api_version.starts_with("policy/");
+    // Its fields are not checked: what can't be read as one is left alone, as `plan` does.
+    let pod_budget = is_pod_budget.then(|| serde_json::from_value(leaf.clone()).ok()).flatten();
+    Loaded {
+        document,
+        within,
+        name,
+        is_named,
+        api_version,
+        kind,
+        object,
+        pod_budget,
+        problems,
+        old_names,
+        inconvertible,
+    }
 }
 
 /// Whether a version is out of use: `joiner convert` knows what it means today.

@@ -239,13 +239,15 @@ fn pod_of(object: &Object) -> Option<Found<'_>> {
 
 /// What makes plain pods alike to the rules.
 fn signature(spec: &PodSpec, standing: Standing) -> Option<String> {
+    let init = spec.init_containers.iter().flatten();
     let containers: Vec<_> = spec.containers.iter().map(|container| &container.resources).collect();
+    let init: Vec<_> = init.map(|container| &container.resources).collect();
     let parts = (
         &spec.node_selector,
         &spec.affinity,
         &spec.tolerations,
         &spec.topology_spread_constraints,
-        &containers,
+        (&containers, &init, &spec.resources),
         standing == Standing::Pending,
         standing == Standing::Daemon,
     );

@@ -9,6 +9,7 @@ use joiner_api::{CapacityBuffer, NodeOverlay, NodePool};
 use joiner_core::model::{Effect, KeyId, Requirement, Taint};
 use joiner_manifest::Object;
 use k8s_openapi::api::core::v1::Taint as TaintObject;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 use super::input::{Input, Loaded};
 use super::pods::{self, PodView};
@@ -98,6 +99,8 @@ pub struct Subject<'i> {
     pub buffers: Vec<(usize, &'i CapacityBuffer)>,
     /// Nodes.
     pub nodes: Vec<NodeView>,
+    /// PodDisruptionBudgets.
+    pub pod_budgets: Vec<(usize, &'i PodDisruptionBudget)>,
     /// The catalogues.
     pub shelf: Shelf,
 }
@@ -154,6 +157,8 @@ impl<'i> Subject<'i> {
             }
         }
         let pods = pods::views(&input.objects, &mut shelf);
+        let budgets = input.objects.iter().enumerate();
+        let pod_budgets = budgets.filter_map(|(at, loaded)| Some((at, loaded.pod_budget.as_deref()?)));
         Self {
             objects: &input.objects,
             knows_all_pools: all_pools > 0 && pools.len() == all_pools,
@@ -162,6 +167,7 @@ impl<'i> Subject<'i> {
             overlays,
             buffers,
             nodes,
+            pod_budgets: pod_budgets.collect(),
             shelf,
         }
     }

@@ -5,7 +5,7 @@ use anstyle::Style;
 use super::finding::{Finding, Severity};
 use super::input::Input;
 use crate::Streams;
-use crate::show::{self, BOLD, DIM, GREEN, RED, YELLOW};
+use crate::show::{self, BOLD, DIM, GREEN, RED, YELLOW, folded};
 
 /// A line of text is not made longer than this, however wide the terminal is.
 const READABLE_WIDTH: usize = 130;
@@ -56,37 +56,10 @@ fn write_folded(text: &str, width: usize, streams: &mut Streams) -> std::io::Res
     Ok(())
 }
 
-/// Text in lines no longer than a width, cut between words; a longer word has a line of its own.
-pub fn folded(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 fn style(severity: Severity) -> Style {
     match severity {
         Severity::Error => RED,
         Severity::Warning => YELLOW,
         Severity::Note => DIM,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::folded;
-
-    #[test]
-    fn lines_fit() {
-        assert_eq!(folded("one two three", 7), ["one two", "three"]);
-        assert_eq!(folded("a-very-long-word b", 5), ["a-very-long-word", "b"]);
-        assert!(folded("", 5).is_empty());
     }
 }

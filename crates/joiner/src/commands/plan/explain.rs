@@ -12,7 +12,7 @@ pub fn write(snapshot: &Snapshot, story: &Story, streams: &mut Streams) -> std::
     let name = &snapshot.pods[story.pod.at()].name;
     let (good, bad) = (show::GREEN, show::RED);
     match story.spot {
-        Some(Spot::Machine(_)) if story.divided.is_some() => divided(snapshot, story, streams)?,
+        Some(Spot::Machine(_)) | None if story.divided.is_some() => divided(snapshot, story, streams)?,
         Some(Spot::Node(node)) => {
             let node = &snapshot.nodes[node.at()].name;
             writeln!(
@@ -52,6 +52,18 @@ pub fn write(snapshot: &Snapshot, story: &Story, streams: &mut Streams) -> std::
             funnel.pod_allows,
             funnel.fit,
             funnel.left,
+        )?;
+    }
+    let withheld = match (story.divided, story.funnel) {
+        (Some(divided), _) => Some((divided.pool, divided.withheld)),
+        (None, funnel) => funnel.map(|funnel| (funnel.pool, funnel.withheld)),
+    };
+    if let Some((pool, types)) = withheld.filter(|(_, types)| *types > 0) {
+        writeln!(
+            streams.out,
+            "  withheld       {} that would do for its node: the limits of nodepool/{} leave no room for what it would be then",
+            show::plural(types, "more type"),
+            snapshot.pools[pool.at()].name,
         )?;
     }
     for relaxed in &story.relaxed {

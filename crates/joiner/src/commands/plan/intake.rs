@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use joiner_api::NodePool;
-use joiner_state::{Cluster, Lowered};
+use joiner_state::{Cluster, Lowered, Standing};
 use rayon::prelude::*;
 
 use crate::cli::{Catalog, PlanArgs, PreferencePolicy, Validate};
@@ -226,10 +226,24 @@ impl Intake {
         }
     }
 
+    /// Somebody looks at objects of this kind after all: no note says that they are skipped.
+    pub fn uses(&mut self, kind: &str) {
+        self.skipped.remove(kind);
+    }
+
     /// What the input tells about the machines its pools want. Without a pool of its own the default one counts after
     /// [`finish_notes`](Self::finish_notes).
     pub fn survey(&self) -> &Survey {
         &self.survey
+    }
+
+    /// The same with the default pool, if the input has none, before that is added.
+    pub fn survey_with_default(&self) -> Survey {
+        let mut survey = self.survey.clone();
+        if self.pools == 0 {
+            survey.add("NodePool default", &Object::NodePool(Box::new(default_pool(self.catalog))));
+        }
+        survey
     }
 
     /// What the user should know about the input; adds the default pool if there is none.
@@ -259,7 +273,13 @@ impl Intake {
     }
 
     /// The snapshot, and the time spent lowering (reading not included).
-    pub fn lower(mut self, catalogues: impl Into<Catalogues>) -> (Lowered, Duration) {
+    pub fn lower(self, catalogues: impl Into<Catalogues>) -> (Lowered, Duration) {
+        let (lowered, _, time) = self.lower_and_keep(catalogues);
+        (lowered, time)
+    }
+
+    /// The same, with what stands, to be packed afresh.
+    pub fn lower_and_keep(mut self, catalogues: impl Into<Catalogues>) -> (Lowered, Standing, Duration) {
         let start = Instant::now();
         let Catalogues { everybody, of_pools, .. } = catalogues.into();
         if let Some(catalogue) = everybody {
@@ -268,8 +288,8 @@ impl Intake {
         for (pools, catalogue) in of_pools {
             self.cluster.add_pool_catalogue(pools, catalogue.types, &catalogue.well_known);
         }
-        let lowered = self.cluster.finish();
-        (lowered, self.lowering + start.elapsed())
+        let (lowered, standing) = self.cluster.finish_and_keep();
+        (lowered, standing, self.lowering + start.elapsed())
     }
 }
 

@@ -1,15 +1,20 @@
 //! `joiner plan`: which machines these manifests need, what they cost, why a pod can't be placed.
 
+mod afresh;
 mod buffers;
 mod explain;
 mod from;
 mod intake;
+mod standing_table;
 mod story;
 mod table;
 
+pub use afresh::standing;
 pub use from::cluster;
 pub use intake::{Intake, default_pool};
-pub use joiner_record::plan::{BufferDocument, PlanDocument, PlanNode, ReasonDocument, Totals};
+pub use joiner_record::plan::{
+    AfreshDocument, BufferDocument, PlanDocument, PlanNode, ReasonDocument, StandingDocument, Totals,
+};
 
 use joiner_core::bound::DEFAULT_WORK;
 use joiner_core::decide::{self, Options};
@@ -38,7 +43,7 @@ pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     for note in &catalogues.notes {
         writeln!(streams.err, "note: {note}")?;
     }
-    let (lowered, mut solve_time) = intake.lower(catalogues);
+    let (lowered, mut stands, mut solve_time) = intake.lower_and_keep(catalogues);
     for note in &lowered.notes {
         writeln!(streams.err, "note: {note}")?;
     }
@@ -58,11 +63,11 @@ pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let plan = decide::decide(&snapshot, &options);
     solve_time += start.elapsed();
     let bound = if options.bound_work > 0 { decide::lower_bound(&snapshot, &options, &plan) } else { None };
-    let document = PlanDocument::new(&snapshot, &plan, bound, solve_time).with_buffers(
-        &snapshot,
-        &plan,
-        &lowered.buffers,
-    );
+    let document = PlanDocument {
+        standing: standing(&mut stands, &snapshot, &options, !arguments.no_afresh),
+        ..PlanDocument::new(&snapshot, &plan, bound, solve_time)
+    };
+    let document = document.with_buffers(&snapshot, &plan, &lowered.buffers);
     write(arguments.output, &document, &snapshot, &plan, streams)?;
     Ok(if document.unschedulable.is_empty() { FINE } else { FINDINGS })
 }

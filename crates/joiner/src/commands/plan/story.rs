@@ -46,6 +46,8 @@ struct Place {
     price_per_hour: Option<f64>,
     other_pods: Option<usize>,
     instance_type_options: Option<usize>,
+    /// Types that would do as well, were it not for the limits of the pool.
+    withheld_by_limits: Option<usize>,
 }
 
 /// How offerings narrowed down.
@@ -108,10 +110,12 @@ fn place(snapshot: &Snapshot, story: &Story) -> Option<Place> {
         price_per_hour: None,
         other_pods: None,
         instance_type_options: None,
+        withheld_by_limits: None,
     };
     let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
-    Some(match (story.spot?, story.divided) {
-        (Spot::Node(node), _) => {
+    Some(match (story.spot, story.divided) {
+        (None, None) => return None,
+        (Some(Spot::Node(node)), _) => {
             let node = &snapshot.nodes[node.at()];
             Place {
                 node: Some(node.name.to_string()),
@@ -122,7 +126,7 @@ fn place(snapshot: &Snapshot, story: &Story) -> Option<Place> {
                 ..nowhere
             }
         }
-        (Spot::Machine(_), Some(divided)) => {
+        (_, Some(divided)) => {
             let pool = &snapshot.pools[divided.pool.at()];
             let catalogue = &snapshot.catalogues[pool.catalogue.at()];
             let offering = &catalogue.offerings[divided.offering.at()];
@@ -133,11 +137,13 @@ fn place(snapshot: &Snapshot, story: &Story) -> Option<Place> {
                 price_per_hour: Some(offering.price),
                 other_pods: Some(divided.pods - 1),
                 instance_type_options: Some(divided.types),
+                withheld_by_limits: Some(divided.withheld),
                 ..nowhere
             }
         }
-        (Spot::Machine(_), None) => Place {
+        (Some(Spot::Machine(_)), None) => Place {
             opened_for_it: story.opened,
+            withheld_by_limits: story.funnel.map(|funnel| funnel.withheld),
             node_pool: story.funnel.map(|funnel| snapshot.pools[funnel.pool.at()].name.to_string()),
             ..nowhere
         },

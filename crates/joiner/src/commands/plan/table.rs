@@ -12,7 +12,7 @@ use crate::show::{self, Table};
 use joiner_record::plan::{PlanDocument, PlanNode, PriceSourceWord, Unschedulable};
 
 /// Hours in a month, as cloud bills count them.
-const HOURS_PER_MONTH: f64 = 730.0;
+pub(super) const HOURS_PER_MONTH: f64 = 730.0;
 const BAR_CELLS: usize = 8;
 
 /// Nodes alike: one line of the table.
@@ -40,6 +40,9 @@ pub fn write(
     wide: bool,
     streams: &mut Streams,
 ) -> std::io::Result<()> {
+    if let Some(standing) = &document.standing {
+        super::standing_table::write(standing, streams)?;
+    }
     verdict(document, streams)?;
     let groups = groups(document, snapshot, plan);
     if !groups.is_empty() {
@@ -75,8 +78,8 @@ fn verdict(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()
         ),
     ];
     if let Some(bound) = totals.lower_bound_per_hour.filter(|_| totals.new_nodes > 0) {
-        let gap = if bound > 0.0 { (totals.price_per_hour / bound - 1.0) * 100.0 } else { 0.0 };
-        parts.push(format!("lower bound {}/h (gap {gap:.1} %)", show::money(bound)));
+        let gap = if bound > 0.0 { totals.price_per_hour / bound - 1.0 } else { 0.0 };
+        parts.push(format!("lower bound {}/h (gap {})", show::money(bound), show::percent(gap)));
     }
     let time = document.timing.solve_seconds;
     let time = if time < 1.0 { format!("{:.1} ms", time * 1e3) } else { format!("{time:.2} s") };
@@ -103,34 +106,53 @@ fn savings(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()
     if nodes == 0 {
         return Ok(());
     }
-    let saved = price - totals.price_per_hour;
-    let theirs = format!("  Karpenter's packing: {}, {}/h", show::plural(nodes, "node"), show::money(price));
     let good = show::GREEN;
-    if saved > price * 1e-6 {
-        let ours = format!(
-            "{good}saved {}/h ({}/month, {:.1} %){good:#}",
-            show::money(saved),
-            show::money(saved * HOURS_PER_MONTH),
-            saved / price * 100.0,
-        );
-        writeln!(streams.out, "{}", show::flow(&[theirs, ours], streams.width))?;
-    } else {
-        writeln!(streams.out, "{theirs}: nothing to save")?;
+    let mut parts =
+        vec![format!("  Karpenter's packing: {}, {}/h", show::plural(nodes, "node"), show::money(price))];
+    match saved(price, totals.price_per_hour) {
+        Saved::Some(dollars) => parts.push(format!(
+            "{good}saved {}/h ({}/month, {}){good:#}",
+            show::money(dollars),
+            show::money(dollars * HOURS_PER_MONTH),
+            show::percent(dollars / price),
+        )),
+        Saved::Nothing => parts[0].push_str(": nothing to save"),
+        // For the same pods it is never cheaper.
+        Saved::Less => parts[0].push_str(": cheaper because less runs, it leaves more pods without a place"),
     }
+    // What was saved at the cost of wishes is not to be had for nothing: both belong together.
     if let Some(kept) = totals.preferences_price_per_hour {
-        let pods = show::plural(totals.preferences_given_up, "pod");
-        let more = totals
-            .preferences_would_cost_percent
-            .map(|percent| format!(" ({percent:.1} % more with the charge per node)"))
-            .unwrap_or_default();
-        let texts = [
-            format!("  preferences of {pods} given up"),
-            format!("to keep all would cost {}/h{more}", show::money(kept)),
-            "see --preference-premium".to_owned(),
-        ];
-        writeln!(streams.out, "{}", show::flow(&texts, streams.width))?;
+        parts.push(format!("preferences of {} given up", show::plural(totals.preferences_given_up, "pod")));
+        let still = match saved(price, kept) {
+            Saved::Some(dollars) => {
+                format!("saves {}/h ({})", show::money(dollars), show::percent(dollars / price))
+            }
+            Saved::Nothing => "saves nothing".to_owned(),
+            Saved::Less => format!("costs {}/h more", show::money(kept - price)),
+        };
+        let more = totals.preferences_would_cost_percent.map_or(String::new(), |percent| {
+            format!(", {} more than this with the charge per node", show::percent(percent / 100.0))
+        });
+        parts.push(format!("keeping all {still}: {}/h{more}", show::money(kept)));
+        parts.push("see --preference-premium".to_owned());
     }
-    Ok(())
+    writeln!(streams.out, "{}", show::flow(&parts, streams.width))
+}
+
+/// What a price is below another.
+enum Saved {
+    Some(f64),
+    Nothing,
+    Less,
+}
+
+fn saved(theirs: f64, ours: f64) -> Saved {
+    let enough = theirs * 1e-6;
+    match theirs - ours {
+        saved if saved > enough => Saved::Some(saved),
+        saved if saved < -enough => Saved::Less,
+        _ => Saved::Nothing,
+    }
 }
 
 fn groups(document: &PlanDocument, snapshot: &Snapshot, plan: &Plan) -> BTreeMap<GroupKey, Group> {

@@ -4,12 +4,12 @@ use std::fmt;
 use std::path::Path;
 
 use anyhow::Context;
+use kube::Client;
 use kube::api::ListParams;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Request;
-use kube::{Client, Config};
 use serde_json::Value;
 
+use crate::connection::{self, told};
 use crate::snapshot::kinds::KindToRead;
 use crate::snapshot::scrub::Scrubber;
 
@@ -53,38 +53,9 @@ impl Absence {
 
 /// Connects as the kubeconfig says.
 pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> anyhow::Result<Client> {
-    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let config = match kubeconfig {
-        Some(path) => {
-            let read = Kubeconfig::read_from(path).map_err(|error| {
-                anyhow::anyhow!("cannot read the kubeconfig `{}`: {}", path.display(), innermost(&error))
-            })?;
-            Config::from_custom_kubeconfig(read, &options)
-                .await
-                .with_context(|| format!("cannot use the kubeconfig `{}`", path.display()))?
-        }
-        None if context.is_some() => {
-            Config::from_kubeconfig(&options).await.context("cannot use the kubeconfig")?
-        }
-        None => Config::infer().await.map_err(|error| {
-            // Its causes say the same thing again, each in more words.
-            let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            anyhow::anyhow!(
-                "no cluster is known ({why}): name a kubeconfig with --kubeconfig, or start a simulated cluster with `joiner up`"
-            )
-        })?,
-    };
+    let config = connection::config(kubeconfig, context).await?;
     let url = config.cluster_url.clone();
     Client::try_from(config).with_context(|| format!("cannot set up a connection to {url}"))
-}
-
-/// The cause of all causes.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
 }
 
 /// What was read so far.
@@ -193,26 +164,6 @@ async fn pages(
                 None => return Ok(found),
             }
         }
-    }
-}
-
-/// An error without the debugging text of the library.
-fn told(error: kube::Error) -> anyhow::Error {
-    match error {
-        kube::Error::Api(status) => anyhow::anyhow!("{} (code {})", status.message, status.code),
-        kube::Error::Service(cause) => {
-            let mut text = cause.to_string();
-            let mut source = cause.source();
-            while let Some(inner) = source {
-                let inner_text = inner.to_string();
-                if !text.contains(&inner_text) {
-                    text = format!("{text}: {inner_text}");
-                }
-                source = inner.source();
-            }
-            anyhow::anyhow!("the cluster cannot be reached: {text}")
-        }
-        error => error.into(),
     }
 }
 

@@ -48,7 +48,8 @@ async fn serve(arguments: &UpArgs, streams: &mut Streams<'_>) -> anyhow::Result<
     server.saved().await.map_err(|reason| anyhow::anyhow!("{reason}"))?;
     let address = SocketAddr::new(arguments.listen, arguments.port);
     let endpoint = Endpoint::open(address, &credentials).await?;
-    let kubeconfig = Kubeconfig::write(arguments, endpoint.kubeconfig())?;
+    let kubeconfig =
+        Kubeconfig::write(arguments.kubeconfig_path(), arguments.data_dir.is_some(), endpoint.kubeconfig())?;
     writeln!(
         streams.out,
         "A Kubernetes API ({VERSION}) listens on https://{}. Nothing runs behind it.\n",

@@ -5,20 +5,23 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
-use joiner_controllers::Controllers;
-use joiner_provider::{Provider, Registry};
+use joiner_controllers::{Controllers, Fence};
+use joiner_provider::Provider;
 use joiner_provider_kwok::Catalogue;
-use joiner_provider_kwok::live::{KwokProvider, TypesOfClass};
+use joiner_provider_kwok::live::TypesOfClass;
 use joiner_sim::clock::Clock;
 use joiner_sim::scheduler::Scheduler;
 use joiner_sim::settings::Settings as WorldSettings;
 use joiner_sim::world::World;
 use kube::Client;
 use serde_json::Value;
+use tower::Layer;
 
 use super::api_only::Definitions;
+use crate::autoscaler::Guarded;
 use crate::import::restore;
 
 /// Changes of each resource that are kept for watches. All that must not miss any live in this process and are never far behind; a busy day would
@@ -63,6 +66,8 @@ pub struct Design {
     pub folder: Option<PathBuf>,
     /// Objects of another cluster, which live on in this one.
     pub restored: Vec<Value>,
+    /// How long after a node is ready its startup taints go; nothing if they stay.
+    pub startup_taints: Option<Duration>,
 }
 
 /// The parts. [`World::run`] and [`Controllers::run`] bring them to life, together in one runtime.
@@ -113,15 +118,21 @@ impl Design {
         let controllers =
             self.catalogue.map(|Offer { catalogue, of_class }| -> anyhow::Result<Controllers> {
                 let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
-                let provider =
-                    KwokProvider::new(client.clone(), catalogue, clock.clone()).serving_aws(of_class);
+                // Nobody else leads here.
+                let fence = Fence::open(clock.clone(), 1);
+                let guarded =
+                    Guarded::new(fence, clock, |layer| Client::new(layer.layer(server.clone()), "default"));
+                let mut provider = guarded.kwok(catalogue).serving_aws(of_class);
+                if let Some(after) = self.startup_taints {
+                    provider = provider.lifting_startup_taints(after);
+                }
                 let settings = joiner_controllers::Settings {
                     seed: self.seed,
                     record_namespace: Some(RECORD_NAMESPACE.to_owned()),
                     ..joiner_controllers::Settings::default()
                 };
-                let providers: [Arc<dyn Provider>; 1] = [Arc::new(provider)];
-                Ok(Controllers::new(client.clone(), Registry::new(providers)?, clock, settings))
+                let provider: Arc<dyn Provider> = Arc::new(provider);
+                guarded.controllers([provider], settings)
             });
         let controllers = controllers.transpose()?;
         Ok(Parts { server, client, clock, world, controllers, notes })

@@ -26,7 +26,7 @@ use super::assembly::{Design, Offer, Parts};
 use super::decision_log::DecisionLog;
 use super::demo::{self, Action};
 use super::feed::SharedBoard;
-use super::{Speed, objects};
+use super::{Speed, objects, rest};
 use crate::import::{Import, recording};
 
 /// A cluster that is told to end is not waited for any longer.
@@ -57,6 +57,21 @@ pub struct Wish {
     pub folder: Option<PathBuf>,
     /// Where decisions are written.
     pub decisions: Option<DecisionLog>,
+    /// How long after a node is ready its startup taints go; nothing if they stay.
+    pub startup_taints: Option<Duration>,
+    /// Whether the life ends when the cluster has come to rest.
+    pub once: bool,
+}
+
+/// How far a cluster is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stage {
+    /// Not everything wished for is there, or the script goes on.
+    Beginning,
+    /// Everything is there.
+    Begun,
+    /// It has come to rest and lives no more; or it does not, and this goes on.
+    Rested(Option<String>),
 }
 
 /// A cluster that lives.
@@ -71,8 +86,8 @@ pub struct Cluster {
     pub caption: Arc<Mutex<Option<String>>>,
     /// Its nodes and pods.
     pub board: SharedBoard,
-    /// Whether everything wished for is there, and the script over.
-    pub begun: watch::Receiver<bool>,
+    /// How far it is.
+    pub stage: watch::Receiver<Stage>,
     /// What the user should know of its beginning.
     pub notes: Vec<String>,
     end: watch::Sender<bool>,
@@ -87,8 +102,8 @@ impl Cluster {
         let thread =
             std::thread::Builder::new().name("cluster".to_owned()).spawn(move || live(wish, &tell, ended))?;
         match told.recv() {
-            Ok(Birth { server, clock, summary, caption, board, begun, notes }) => {
-                Ok(Self { server, clock, summary, caption, board, begun, notes, end, thread })
+            Ok(Birth { server, clock, summary, caption, board, stage, notes }) => {
+                Ok(Self { server, clock, summary, caption, board, stage, notes, end, thread })
             }
             // The thread has ended, and says why.
             Err(_) => match thread.join() {
@@ -127,7 +142,7 @@ struct Birth {
     summary: watch::Receiver<Summary>,
     caption: Arc<Mutex<Option<String>>>,
     board: SharedBoard,
-    begun: watch::Receiver<bool>,
+    stage: watch::Receiver<Stage>,
     notes: Vec<String>,
 }
 
@@ -147,12 +162,20 @@ async fn live_here(
     tell: &std::sync::mpsc::Sender<Birth>,
     mut ended: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    let clock = Clock::at_home(Timestamp::now());
+    let start = if wish.demo { demo::morning(Timestamp::now()) } else { Timestamp::now() };
+    let clock = Clock::at_home(start);
     if let Speed::Times(times) = wish.speed {
         tokio::spawn(joiner_sim::pace::keep(clock.clone(), times));
     }
     let (restored, changes) = wish.import.map(|import| (import.objects, import.changes)).unwrap_or_default();
-    let design = Design { clock, seed: wish.seed, catalogue: wish.catalogue, folder: wish.folder, restored };
+    let design = Design {
+        clock,
+        seed: wish.seed,
+        catalogue: wish.catalogue,
+        folder: wish.folder,
+        restored,
+        startup_taints: wish.startup_taints,
+    };
     let Parts { server, client, clock, mut world, mut controllers, notes } = design.assemble()?;
     let writer = match (wish.decisions, &mut controllers) {
         (Some(log), Some(controllers)) => Some(log.follow(controllers)?),
@@ -163,7 +186,7 @@ async fn live_here(
         board.open().know_types(prices);
     }
     let caption = Arc::new(Mutex::new(None));
-    let (begin, begun) = watch::channel(false);
+    let (tell_stage, stage) = watch::channel(Stage::Beginning);
     let (nothing, mut summary) = watch::channel(Summary::default());
     if let Some(controllers) = &controllers {
         summary = controllers.summary();
@@ -171,10 +194,10 @@ async fn live_here(
     let birth = Birth {
         server: server.clone(),
         clock: clock.clone(),
-        summary,
+        summary: summary.clone(),
         caption: caption.clone(),
         board: board.clone(),
-        begun,
+        stage,
         notes,
     };
     if tell.send(birth).is_err() {
@@ -196,7 +219,12 @@ async fn live_here(
         }
         // What is not on the board yet would look as if it were not there.
         board.listed().await;
-        begin.send_replace(true);
+        tell_stage.send_replace(Stage::Begun);
+        if wish.once {
+            let goes_on = rest::reached(&clock, &board, &summary).await;
+            tell_stage.send_replace(Stage::Rested(goes_on));
+            return Ok(());
+        }
         std::future::pending::<anyhow::Result<()>>().await
     };
     let autoscaler = async {

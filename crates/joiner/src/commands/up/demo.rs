@@ -5,11 +5,22 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 /// The objects the day begins with.
 pub const MANIFESTS: &str = include_str!("demo.yaml");
 
 /// How fast the day passes unless told otherwise: in four minutes.
 pub const SPEED: u32 = 360;
+
+/// When the day begins: six o'clock of the morning before `now`, so that ages are those of a day gone by.
+pub fn morning(now: Timestamp) -> Timestamp {
+    const DAY: i64 = 24 * 3600;
+    const SIX: i64 = 6 * 3600;
+    let second = now.as_second();
+    let morning = second - (second - SIX).rem_euclid(DAY);
+    Timestamp::from_second(morning).unwrap_or(now)
+}
 
 /// What happens at one point of the day.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +98,17 @@ pub fn day() -> Vec<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_day_begins_in_the_morning() {
+        for (now, begins) in [
+            ("2026-03-02T15:04:05Z", "2026-03-02T06:00:00Z"),
+            ("2026-03-02T05:59:59Z", "2026-03-01T06:00:00Z"),
+            ("2026-03-02T06:00:00.5Z", "2026-03-02T06:00:00Z"),
+        ] {
+            assert_eq!(morning(now.parse().unwrap()), begins.parse().unwrap(), "{now}");
+        }
+    }
 
     #[test]
     fn steps_follow_one_another_and_name_deployments_that_exist() {

@@ -7,8 +7,6 @@ use std::time::Duration;
 use anyhow::Context;
 use joiner_apiserver::credentials::write_private;
 
-use super::UpArgs;
-
 /// Its name unless the user gives another.
 pub const USUAL: &str = "joiner.kubeconfig";
 /// How long a server on this machine may take to be found.
@@ -25,8 +23,7 @@ pub struct Kubeconfig {
 
 impl Kubeconfig {
     /// Refuses to take the usual name from a cluster that runs. Ask before anything listens.
-    pub fn check(arguments: &UpArgs) -> anyhow::Result<()> {
-        let path = &arguments.kubeconfig;
+    pub fn check(path: &Path) -> anyhow::Result<()> {
         if path != Path::new(USUAL) {
             return Ok(());
         }
@@ -41,11 +38,11 @@ impl Kubeconfig {
         Ok(())
     }
 
-    /// Writes the file.
-    pub fn write(arguments: &UpArgs, text: String) -> anyhow::Result<Self> {
-        let path = std::path::absolute(&arguments.kubeconfig)?;
+    /// Writes the file; it stays at the end if address and token are kept.
+    pub fn write(path: &Path, kept: bool, text: String) -> anyhow::Result<Self> {
+        let path = std::path::absolute(path)?;
         write_private(&path, &text).with_context(|| format!("cannot write `{}`", path.display()))?;
-        Ok(Self { path, text, kept: arguments.data_dir.is_some() })
+        Ok(Self { path, text, kept })
     }
 
     /// Where it is.

@@ -10,6 +10,7 @@ use kube::core::GroupVersionKind;
 use kube::discovery::{ApiCapabilities, ApiResource, Scope, pinned_kind};
 use serde_json::{Value, json};
 
+use crate::cli::MAX_PODS;
 use crate::field::text;
 use crate::load::documents::cut;
 use crate::load::objects::{line_of, read_value};
@@ -23,12 +24,40 @@ const MANAGER: &str = "joiner-up";
 pub fn read(files: &[PathBuf]) -> Result<Vec<Value>, InputError> {
     let sources: Vec<Source> = sources(files)?;
     let mut objects = Vec::new();
+    let mut pods = 0_u64;
     Documents::new(&sources).for_each(&mut |document| {
         let name = sources[document.source].name();
+        let before = objects.len();
         flatten(read_value(&name, &document)?, &mut objects);
+        for (at, object) in objects[before..].iter().enumerate() {
+            let Some((field, count)) = count_of(object) else { continue };
+            pods = pods.saturating_add(count);
+            if pods > MAX_PODS as u64 {
+                let within = if objects.len() - before > 1 { format!("items[{at}].") } else { String::new() };
+                return Err(InputError {
+                    line: line_of(&name, &document, &format!("{within}spec.{field}")).or(document.line),
+                    file: name,
+                    object: Some(told_of(object)),
+                    path: Some(format!("spec.{field}")),
+                    value: Some(count.to_string()),
+                    message: format!("more than {MAX_PODS} pods or nodes altogether"),
+                    remedy: Some("this looks like a mistake: ask for fewer".to_owned()),
+                });
+            }
+        }
         Ok(())
     })?;
     Ok(objects)
+}
+
+/// How many pods or nodes an object asks for, and in which field.
+fn count_of(object: &Value) -> Option<(&'static str, u64)> {
+    let field = match text(object, "/kind") {
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "ReplicationController" | "NodePool" => "replicas",
+        "Job" => "parallelism",
+        _ => return None,
+    };
+    Some((field, object["spec"][field].as_u64()?))
 }
 
 /// Reads objects from text that is part of the program.
@@ -230,7 +259,14 @@ mod tests {
         let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
         let objects = read(&[PathBuf::from(examples)]).unwrap();
         let clock = joiner_sim::clock::Clock::at_home(jiff::Timestamp::now());
-        let design = Design { clock, seed: 1, catalogue: None, folder: None, restored: Vec::new() };
+        let design = Design {
+            clock,
+            seed: 1,
+            catalogue: None,
+            folder: None,
+            restored: Vec::new(),
+            startup_taints: None,
+        };
         let parts = design.assemble().unwrap();
         // What differs between two files of the same object must be allowed to change, either way round.
         apply(&parts.client, &objects).await.unwrap();

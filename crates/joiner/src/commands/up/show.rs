@@ -6,7 +6,6 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use jiff::SignedDuration;
 use joiner_apiserver::credentials::Credentials;
 use joiner_apiserver::serve::Endpoint;
 use joiner_provider::TypeSet;
@@ -15,29 +14,30 @@ use joiner_record::words;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
 use super::assembly::Offer;
-use super::cluster::{Cluster, Wish};
+use super::cluster::{Cluster, Stage, Wish};
 use super::decision_log::DecisionLog;
 use super::kubeconfig::Kubeconfig;
-use super::{Speed, UpArgs, api_only, demo, objects};
-use crate::cli::Catalog;
+use super::{Output, Speed, StartupTaints, UpArgs, api_only, demo, objects, rest};
+use crate::cli::{Catalog, Format};
 use crate::commands::catalogues::{self, CatalogueArgs, Survey};
 use crate::view::lines::{self, Told};
-use crate::view::{Decision, NodeState, Picture, screen};
-use crate::{FINDINGS, FINE, Streams};
+use crate::view::look::{Look, Move};
+use crate::view::report::Report;
+use crate::view::{Decision, Picture, screen};
+use crate::{FINDINGS, FINE, Streams, show};
 
 /// Between two frames.
 const FRAME: Duration = Duration::from_millis(100);
 /// Between two looks for plain lines.
 const LINE: Duration = Duration::from_millis(500);
-/// A cluster that has not changed for so long has come to rest.
-const REST: Duration = Duration::from_millis(2000);
-/// So has one whose time jumps, after so long outside and so long by its own clock.
-const SHORT_REST: Duration = Duration::from_millis(300);
-const LONG_REST: SignedDuration = SignedDuration::from_hours(1);
-/// `--once` does not wait longer.
+/// Between two looks for the end of `--once`.
+const ONCE: Duration = Duration::from_millis(20);
+/// `--once` does not wait longer for a cluster to come to rest, once everything is there.
 const ONCE_AT_MOST: Duration = Duration::from_secs(120);
-/// Pods that wait, of which a picture tells why.
-const WAITING: usize = 20;
+/// Pods that wait, of which a screen tells why.
+const WAITING: usize = 500;
+/// Those of which `--once` prints why in a table.
+const WAITING_PRINTED: usize = 20;
 
 /// Starts the cluster and shows it until somebody ends it.
 pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
@@ -49,10 +49,10 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     }
     let added = objects.len() - in_files;
     let usual = match (arguments.demo, arguments.once) {
-        // Nobody watches the day.
-        (true, true) => Speed::Max,
+        // Nobody watches.
+        (_, true) => Speed::Max,
         (true, false) => Speed::Times(demo::SPEED),
-        (false, _) => Speed::Times(1),
+        (false, false) => Speed::Times(1),
     };
     let import = match arguments.from.as_slice() {
         [] => None,
@@ -92,14 +92,10 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
             catalogue: chosen.everybody.unwrap_or_else(Catalogue::hypothetical),
         },
     };
-    let credentials = match &arguments.data_dir {
-        Some(folder) => {
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
-            Credentials::in_folder(folder)?
-        }
-        None => Credentials::generate()?,
-    };
+    if let Some(folder) = &arguments.data_dir {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    }
     // Threads that serve and wait for signals; the cluster itself has its own.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let signal = runtime.spawn(async {
@@ -107,9 +103,20 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         // Whoever says it again is not kept waiting.
         tokio::spawn(api_only::end_at_once());
     });
-    let address = SocketAddr::new(arguments.listen, arguments.port);
-    let endpoint = runtime.block_on(Endpoint::open(address, &credentials))?;
-    let kubeconfig = Kubeconfig::write(arguments, endpoint.kubeconfig())?;
+    let door = match arguments.lets_clients_in() {
+        true => {
+            let credentials = match &arguments.data_dir {
+                Some(folder) => Credentials::in_folder(folder)?,
+                None => Credentials::generate()?,
+            };
+            let address = SocketAddr::new(arguments.listen, arguments.port);
+            let endpoint = runtime.block_on(Endpoint::open(address, &credentials))?;
+            let (path, kept) = (arguments.kubeconfig_path(), arguments.data_dir.is_some());
+            let kubeconfig = Kubeconfig::write(path, kept, endpoint.kubeconfig())?;
+            Some((endpoint, kubeconfig))
+        }
+        false => None,
+    };
 
     let decisions = arguments.decisions.as_deref().map(DecisionLog::open).transpose()?;
     let cluster = Cluster::start(Wish {
@@ -123,28 +130,39 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         catalogue: (!arguments.no_autoscaler).then_some(offer),
         folder: arguments.data_dir.clone(),
         decisions,
+        startup_taints: match arguments.startup_taints {
+            StartupTaints::After(after) => Some(after),
+            StartupTaints::Never => None,
+        },
+        once: arguments.once,
     })?;
     for note in &cluster.notes {
         writeln!(streams.err, "note: {note}")?;
     }
-    let at = endpoint.address();
-    if !arguments.listen.is_loopback() {
-        writeln!(
-            streams.err,
-            "note: other machines can reach {at}: whoever has the token of the kubeconfig may do everything"
-        )?;
+    let mut show = Show { cluster, pace: speed.words(), kubeconfig: None, signal };
+    let mut at = None;
+    // The file goes with the process.
+    let mut kept = None;
+    if let Some((endpoint, kubeconfig)) = door {
+        let address = endpoint.address();
+        if !arguments.listen.is_loopback() {
+            writeln!(
+                streams.err,
+                "note: other machines can reach {address}: whoever has the token of the kubeconfig may do everything"
+            )?;
+        }
+        runtime.spawn(endpoint.serve(show.cluster.server.clone(), std::future::pending()));
+        show.kubeconfig = Some(kubeconfig.path().display().to_string());
+        (at, kept) = (Some(address), Some(kubeconfig));
     }
-    runtime.spawn(endpoint.serve(cluster.server.clone(), std::future::pending()));
-    let autoscaled = !arguments.no_autoscaler;
-    let path = kubeconfig.path().display().to_string();
-    let mut show = Show { cluster, pace: speed.words(), kubeconfig: path, signal, autoscaled };
-    let outcome = if arguments.once {
-        show.once(streams)
-    } else if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
-        show.on_the_screen(streams.unicode)
-    } else {
-        show.as_lines(streams, at)
+    let outcome = match at {
+        _ if arguments.once => show.once(arguments.output, streams),
+        Some(at) if !(std::io::stdout().is_terminal() && std::io::stdin().is_terminal()) => {
+            show.as_lines(streams, at)
+        }
+        _ => show.on_the_screen(streams.unicode),
     };
+    drop(kept);
     runtime.spawn(api_only::end_at_once());
     // What went wrong inside says more than what went wrong with showing it.
     show.cluster.end().map_err(|error| objects::with_place(error, &arguments.filename, added))?;
@@ -155,14 +173,12 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
 struct Show {
     cluster: Cluster,
     pace: String,
-    kubeconfig: String,
+    kubeconfig: Option<String>,
     signal: tokio::task::JoinHandle<()>,
-    /// Whether joiner is in the cluster.
-    autoscaled: bool,
 }
 
 impl Show {
-    fn picture(&self) -> Picture {
+    fn picture(&self, waiting: usize) -> Picture {
         let summary = self.cluster.summary.borrow().clone();
         let board = self.cluster.board.open();
         let caption = self.cluster.caption.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -172,12 +188,19 @@ impl Show {
             .map(|decision| Decision { at: decision.time, what: words::summary(decision) })
             .collect();
         let refusals = summary.refusals.iter().map(|(pod, reasons)| (pod.clone(), words::causes(reasons)));
+        let awaited = summary.awaited.iter().map(|(pod, awaited)| {
+            let words = match &awaited.lacks {
+                Some(lacks) => format!("waits for {}: {lacks}", awaited.place),
+                None => format!("is expected on {}", awaited.place),
+            };
+            (pod.clone(), words)
+        });
         Picture {
             now: self.cluster.clock.now(),
             pace: self.pace.clone(),
             nodes: board.rows(),
             pods: board.counts(),
-            waiting: board.waiting(WAITING, &refusals.collect()),
+            waiting: board.waiting(waiting, &refusals.collect(), &awaited.collect()),
             gap: summary.last_plan.and_then(|plan| plan.gap),
             decisions,
             warnings: summary.watch_troubles.iter().map(words::watch_trouble).collect(),
@@ -202,9 +225,10 @@ impl Show {
         terminal: &mut ratatui::DefaultTerminal,
         unicode: bool,
     ) -> anyhow::Result<u8> {
+        let mut look = Look::default();
         while !self.is_over() {
-            let picture = self.picture();
-            terminal.draw(|frame| screen::draw(frame, &picture, unicode))?;
+            let picture = self.picture(WAITING);
+            terminal.draw(|frame| screen::draw(frame, &picture, &mut look, unicode))?;
             if event::poll(FRAME)?
                 && let Event::Key(key) = event::read()?
                 && key.kind == KeyEventKind::Press
@@ -214,6 +238,9 @@ impl Show {
                 if interrupted || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
                     break;
                 }
+                if let Some(by) = meant(key.code) {
+                    look.go(by);
+                }
             }
         }
         Ok(FINE)
@@ -221,14 +248,14 @@ impl Show {
 
     fn as_lines(&mut self, streams: &mut Streams, at: SocketAddr) -> anyhow::Result<u8> {
         writeln!(streams.out, "A simulated cluster listens on https://{at}.\n")?;
-        writeln!(streams.out, "  export KUBECONFIG={}", self.kubeconfig)?;
+        writeln!(streams.out, "  export KUBECONFIG={}", self.kubeconfig.as_deref().unwrap_or_default())?;
         writeln!(streams.out, "  kubectl get nodepools,nodes,pods -A\n")?;
         writeln!(streams.out, "Ctrl-C ends it.")?;
         streams.out.flush()?;
         let mut told = Told::default();
         while !self.is_over() {
             let made = self.cluster.summary.borrow().decisions;
-            for line in told.news(&self.picture(), usize::try_from(made).unwrap_or(usize::MAX)) {
+            for line in told.news(&self.picture(0), usize::try_from(made).unwrap_or(usize::MAX)) {
                 writeln!(streams.out, "{line}")?;
             }
             streams.out.flush()?;
@@ -237,39 +264,75 @@ impl Show {
         Ok(FINE)
     }
 
-    /// Whether something is under way, though nothing changes at this moment.
-    fn is_busy(&self, picture: &Picture) -> bool {
-        let starts = picture.nodes.iter().any(|node| node.state == NodeState::Starting);
-        // Joiner waits a while for more pods before it decides, and says of how many it can do nothing for them.
-        let undecided = self.autoscaled && picture.pods.pending > self.cluster.summary.borrow().refused_pods;
-        picture.pods.starting > 0 || picture.pods.leaving > 0 || starts || undecided
+    /// One table once the cluster has come to rest.
+    fn once(&mut self, output: Output, streams: &mut Streams) -> anyhow::Result<u8> {
+        // Hidden by itself where there is no terminal.
+        let progress = indicatif::ProgressBar::new_spinner();
+        progress.enable_steady_tick(FRAME);
+        let mut begun = None;
+        let mut told = Instant::now();
+        let goes_on = loop {
+            let stage = self.cluster.stage.borrow().clone();
+            if let Stage::Rested(goes_on) = stage {
+                break goes_on;
+            }
+            if stage == Stage::Begun && begun.get_or_insert_with(Instant::now).elapsed() >= ONCE_AT_MOST {
+                let (counts, starting) = {
+                    let board = self.cluster.board.open();
+                    (board.counts(), board.starting())
+                };
+                let what = rest::words(counts, starting, &self.cluster.summary.borrow());
+                break Some(format!(
+                    "not at rest after {} s: {what}; a higher --speed helps",
+                    ONCE_AT_MOST.as_secs()
+                ));
+            }
+            if self.is_over() {
+                // Why is told by whoever ends it.
+                return Ok(FINE);
+            }
+            if told.elapsed() >= FRAME {
+                told = Instant::now();
+                progress.set_message(self.progress());
+            }
+            std::thread::sleep(ONCE);
+        };
+        progress.finish_and_clear();
+        if let Some(goes_on) = &goes_on {
+            writeln!(streams.err, "note: {goes_on}")?;
+        }
+        let json = output != Output::Table;
+        let picture = self.picture(if json { usize::MAX } else { WAITING_PRINTED });
+        let report = || Report::new(&picture, goes_on.is_none());
+        let text = match output {
+            Output::Table => lines::frame(&picture, streams.width),
+            Output::Json => show::value(&report(), Format::Json)?,
+            Output::Yaml => show::value(&report(), Format::Yaml)?,
+        };
+        write!(streams.out, "{text}")?;
+        Ok(if picture.pods.pending == 0 { FINE } else { FINDINGS })
     }
 
-    /// One table once the cluster has come to rest.
-    fn once(&mut self, streams: &mut Streams) -> anyhow::Result<u8> {
-        let begun = Instant::now();
-        let mut last = String::new();
-        let mut since = (Instant::now(), self.cluster.clock.now());
-        while !self.is_over() && begun.elapsed() < ONCE_AT_MOST {
-            let picture = self.picture();
-            let now = format!("{:?} {:?} {:?}", picture.nodes, picture.pods, picture.decisions);
-            if now != last || !*self.cluster.begun.borrow() {
-                last = now;
-                since = (Instant::now(), picture.now);
-            }
-            let (outside, inside) = (since.0.elapsed(), picture.now.duration_since(since.1));
-            let rests = outside >= REST || (outside >= SHORT_REST && inside >= LONG_REST);
-            if rests && !self.is_busy(&picture) {
-                break;
-            }
-            std::thread::sleep(FRAME);
-        }
-        if !self.cluster.lives() {
-            // Why is told by whoever ends it.
-            return Ok(FINE);
-        }
-        let picture = self.picture();
-        write!(streams.out, "{}", lines::frame(&picture, streams.width))?;
-        Ok(if picture.pods.pending == 0 { FINE } else { FINDINGS })
+    /// How far it is, in a line.
+    fn progress(&self) -> String {
+        let picture = self.picture(0);
+        let [counts, _] = screen::verdict(&picture);
+        let caption = picture.caption.map_or(String::new(), |caption| format!("  {caption}"));
+        format!("{}  {counts}{caption}", picture.now.strftime("%Y-%m-%d %H:%M:%S"))
+    }
+}
+
+/// What a key asks for on the screen.
+fn meant(key: KeyCode) -> Option<Move> {
+    match key {
+        KeyCode::Up | KeyCode::Char('k') => Some(Move::Up),
+        KeyCode::Down | KeyCode::Char('j') => Some(Move::Down),
+        KeyCode::PageUp => Some(Move::PageUp),
+        KeyCode::PageDown | KeyCode::Char(' ') => Some(Move::PageDown),
+        KeyCode::Home | KeyCode::Char('g') => Some(Move::First),
+        KeyCode::End | KeyCode::Char('G') => Some(Move::Last),
+        KeyCode::Tab | KeyCode::Right => Some(Move::NextPart),
+        KeyCode::BackTab | KeyCode::Left => Some(Move::PreviousPart),
+        _ => None,
     }
 }

@@ -11,9 +11,11 @@ use crate::cli::PlanArgs;
 #[command(
     mut_arg("explain", |argument| argument.hide(true)),
     mut_arg("no_lower_bound", |argument| argument.hide(true)),
+    mut_arg("no_afresh", |argument| argument.hide(true)),
+    mut_arg("output", |argument| argument.help("Output format; `wide` is the same as `table`")),
     after_help = "\
 Changes are applied in this order: --change (and what a later -f gives again), --remove, --edit, --scale;
-then --no-spot, --zone-out and --price to the instance types. Targets are KIND/NAME or NAMESPACE/KIND/NAME,
+then --no-spot, --zone-out and --price to the instance types, and --repack comes last. Targets are KIND/NAME or NAMESPACE/KIND/NAME,
 kinds as kubectl abbreviates them.
 
 Examples:
@@ -22,6 +24,7 @@ Examples:
   joiner what-if -f shop.yaml --edit 'nodepool/default:spec.limits.cpu=2000'
   joiner what-if -f shop.yaml --no-spot --zone-out us-west-2a   a bad day
   joiner what-if --from prod.yaml --remove node/node-7          a node less in a snapshot
+  joiner what-if --from prod.yaml --repack                      what could be saved, and what stands in the way
   kubectl get nodepools,nodes,pods -A -o json | joiner what-if -f - --remove node/node-7
 
 Exit codes: 0 no pod loses by the change, 3 pods are refused that were not refused before, 2 bad input."
@@ -45,12 +48,16 @@ pub struct WhatIfArgs {
     /// No spot capacity can be launched.
     #[arg(long, help_heading = "Changes")]
     pub no_spot: bool,
-    /// Nothing can be launched in this zone; nodes that are there stay; repeatable.
+    /// Nothing can be launched in this zone; nodes that are there stay; repeatable. The end of a name is enough where only one zone has it:
+    /// `a` for us-west-2a.
     #[arg(long, value_name = "ZONE", help_heading = "Changes")]
     pub zone_out: Vec<String>,
     /// Multiply prices: all of them, those of a type (`m5.large`, `m5.*`) or of a capacity type (`spot`); repeatable.
     #[arg(long, value_name = "[TYPE=]FACTOR", allow_negative_numbers = true, help_heading = "Changes")]
     pub price: Vec<String>,
+    /// Give up every node whose pods may move, and place these again; says which pods keep the other nodes.
+    #[arg(long, help_heading = "Changes")]
+    pub repack: bool,
     /// Namespace of targets that name none.
     #[arg(short, long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
@@ -61,6 +68,6 @@ impl WhatIfArgs {
     pub fn asks_for_change(&self) -> bool {
         let lists =
             [self.remove.len(), self.edit.len(), self.scale.len(), self.zone_out.len(), self.price.len()];
-        self.no_spot || !self.change.is_empty() || lists.iter().any(|count| *count > 0)
+        self.no_spot || self.repack || !self.change.is_empty() || lists.iter().any(|count| *count > 0)
     }
 }

@@ -27,7 +27,7 @@ pub fn apply(arguments: &WhatIfArgs, before: &Catalogues) -> Result<(Catalogues,
     Ok((catalogue, done))
 }
 
-/// The zone of a name, or the one zone that ends in `-NAME`.
+/// The zone of a name, or the one zone that ends so: in `-NAME`, or in a letter after a number, as AWS names them.
 fn zone_meant<'c>(written: &str, catalogues: &'c Catalogues) -> Result<&'c str, InputError> {
     let mut known: Vec<&str> = catalogues.all().flat_map(|of| &of.types).flat_map(|of| of.zones()).collect();
     known.sort_unstable();
@@ -35,10 +35,25 @@ fn zone_meant<'c>(written: &str, catalogues: &'c Catalogues) -> Result<&'c str, 
     if let Some(zone) = known.iter().find(|zone| **zone == written) {
         return Ok(zone);
     }
-    let is_end = |zone: &&&str| zone.strip_suffix(written).is_some_and(|start| start.ends_with('-'));
-    let ends: Vec<&&str> = known.iter().filter(is_end).collect();
-    if let ([zone], false) = (ends.as_slice(), written.is_empty()) {
-        return Ok(zone);
+    let is_letter = written.len() == 1 && written.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_end = |zone: &&str| {
+        zone.strip_suffix(written).is_some_and(|start| {
+            start.ends_with('-') || is_letter && start.ends_with(|last: char| last.is_ascii_digit())
+        })
+    };
+    let ends: Vec<&str> = known.iter().copied().filter(is_end).filter(|_| !written.is_empty()).collect();
+    match ends.as_slice() {
+        [zone] => return Ok(zone),
+        [] => {}
+        several => {
+            let message = format!("{} zones end so: {}", several.len(), several.join(", "));
+            return Err(wrong(
+                "--zone-out",
+                written,
+                message,
+                "give the whole name, or the flag several times",
+            ));
+        }
     }
     let remedy = match nearest(written, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),

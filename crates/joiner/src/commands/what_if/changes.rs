@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::WhatIfArgs;
 use super::edit::Edit;
 use super::objects::{Identity, Item, Target, wrong};
-use crate::field::follows_nodes;
+use crate::field::{at, follows_nodes};
 use crate::report::InputError;
 
 /// Kinds that have a number of pods.
@@ -88,41 +88,45 @@ fn remove(items: &mut Vec<Item>, at: usize, done: &mut Vec<String>, freed: &mut 
         done.push(format!("{name}: removed"));
         return;
     };
-    let kind = |item: &Item| item.identity.as_ref().map(|identity| identity.kind.clone()).unwrap_or_default();
-    items.retain(|item| {
-        kind(item) != "NodeClaim"
-            || item.value.pointer("/status/nodeName").and_then(Value::as_str) != Some(&node)
-    });
     let freed_before = freed.len();
-    let mut gone = BTreeSet::new();
-    for (at, item) in items.iter_mut().enumerate() {
-        if kind(item) != "Pod" || item.value.pointer("/spec/nodeName").and_then(Value::as_str) != Some(&node)
-        {
-            continue;
-        }
-        if follows_nodes(&item.value) {
-            gone.insert(at);
-            continue;
-        }
-        if let Some(pod) = &item.identity {
-            freed.push((format!("{}/{}", pod.namespace, pod.name), node.clone()));
-        }
-        if let Some(spec) = item.value.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.remove("nodeName");
-        }
-        if let Some(object) = item.value.as_object_mut() {
-            object.remove("status");
-        }
-    }
-    let mut number = 0;
-    items.retain(|_| {
-        number += 1;
-        !gone.contains(&(number - 1))
-    });
+    remove_nodes(items, &BTreeSet::from([node.as_str()]), freed);
     done.push(format!(
         "{name}: removed, {} to be placed again",
         crate::show::plural(freed.len() - freed_before, "pod")
     ));
+}
+
+/// Takes nodes away, with their claims and daemons; their other pods wait.
+pub fn remove_nodes(items: &mut Vec<Item>, nodes: &BTreeSet<&str>, freed: &mut Vec<(String, String)>) {
+    let is_gone = |item: &Item, path: &str| {
+        at(&item.value, path).and_then(Value::as_str).filter(|node| nodes.contains(node)).map(str::to_owned)
+    };
+    items.retain_mut(|item| {
+        let Some(identity) = item.identity.clone() else { return true };
+        match identity.kind.as_str() {
+            "Node" => !nodes.contains(identity.name.as_str()),
+            "NodeClaim" => is_gone(item, "/status/nodeName").is_none(),
+            "Pod" => {
+                let Some(node) = is_gone(item, "/spec/nodeName") else { return true };
+                // What has ended or is on its way out goes with its node, too.
+                let phase = at(&item.value, "/status/phase").and_then(Value::as_str);
+                let is_over = matches!(phase, Some("Succeeded" | "Failed"))
+                    || at(&item.value, "/metadata/deletionTimestamp").is_some();
+                if is_over || follows_nodes(&item.value) {
+                    return false;
+                }
+                freed.push((format!("{}/{}", identity.namespace, identity.name), node));
+                if let Some(spec) = item.value.get_mut("spec").and_then(Value::as_object_mut) {
+                    spec.remove("nodeName");
+                }
+                if let Some(object) = item.value.as_object_mut() {
+                    object.remove("status");
+                }
+                true
+            }
+            _ => true,
+        }
+    });
 }
 
 fn scale(

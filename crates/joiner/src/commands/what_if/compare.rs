@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 
 use joiner_core::model::Snapshot;
+use joiner_core::plan::Plan;
+use joiner_record::plan::{StaysDocument, to_nano};
+use joiner_state::Standing;
 use serde::Serialize;
 
-use crate::commands::plan::{PlanDocument, PlanNode, ReasonDocument};
+use super::repack::Repacked;
+use crate::commands::plan::{AfreshDocument, PlanDocument, PlanNode, ReasonDocument};
 
 /// Hours in a month, as cloud bills count them.
 const HOURS_PER_MONTH: f64 = 730.0;
@@ -16,6 +20,10 @@ pub struct Side {
     pub snapshot: Snapshot,
     /// The plan.
     pub plan: PlanDocument,
+    /// The same as it was decided.
+    pub decided: Plan,
+    /// What stands.
+    pub standing: Standing,
 }
 
 /// The comparison.
@@ -40,6 +48,24 @@ pub struct WhatIf {
     pub newly_refused: Vec<NewlyRefused>,
     /// Pods that were refused without the changes and have a place with them.
     pub newly_placed: Vec<NewlyPlaced>,
+    /// What `--repack` did; null without it.
+    pub repack: Option<Repack>,
+}
+
+/// What was given up, and what stands in the way of more.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Repack {
+    /// Nodes given up, by name.
+    pub given_up: Vec<String>,
+    /// Why the others stay: one entry per pod that holds its node, or for the node itself.
+    pub stays: Vec<StaysDocument>,
+    /// What of the price before is paid for capacity nobody requested.
+    pub waste_per_hour_before: f64,
+    /// And of the price after.
+    pub waste_per_hour_after: f64,
+    /// What the pods of today would cost if nothing stood in the way, as in a plan; null if it was not worked out.
+    pub packed_afresh: Option<AfreshDocument>,
 }
 
 /// Sums over the nodes that are there and the new ones.
@@ -183,7 +209,25 @@ impl WhatIf {
             pods_moved,
             newly_refused,
             newly_placed,
+            repack: None,
         }
+    }
+
+    /// The comparison with what `--repack` did.
+    pub fn with_repacked(
+        mut self,
+        repacked: Option<(Repacked, Option<AfreshDocument>)>,
+        waste_before: f64,
+        waste_after: f64,
+    ) -> Self {
+        self.repack = repacked.map(|(repacked, packed_afresh)| Repack {
+            given_up: repacked.given_up,
+            stays: repacked.stays,
+            waste_per_hour_before: to_nano(waste_before),
+            waste_per_hour_after: to_nano(waste_after),
+            packed_afresh,
+        });
+        self
     }
 }
 
@@ -228,8 +272,8 @@ fn totals(side: &Side) -> Totals {
     Totals {
         nodes: nodes(side).count(),
         new_nodes: side.plan.totals.new_nodes,
-        price_per_hour: rounded(price),
-        price_per_month: rounded(price * HOURS_PER_MONTH),
+        price_per_hour: to_nano(price),
+        price_per_month: to_nano(price * HOURS_PER_MONTH),
         pods: side.plan.totals.pods,
         unschedulable: side.plan.totals.unschedulable,
     }
@@ -253,13 +297,8 @@ fn by_type(before: &Side, after: &Side) -> Vec<TypeRow> {
             capacity_type,
             before,
             after,
-            price_per_hour_before: rounded(was),
-            price_per_hour_after: rounded(is),
+            price_per_hour_before: to_nano(was),
+            price_per_hour_after: to_nano(is),
         })
         .collect()
-}
-
-/// Prices are known to a nano-dollar; sums of floats are not to show more.
-fn rounded(dollars: f64) -> f64 {
-    (dollars * 1e9).round() / 1e9
 }

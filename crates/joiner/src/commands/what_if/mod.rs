@@ -6,6 +6,8 @@
 //!                 └-> values -> intake -> decide ─┘
 //! ```
 //!
+//! `--repack` is an edit, too: it takes away the nodes that can be given up.
+//!
 //! Both sides go through the intake of `plan` and the one `decide`; a change is an edit of the input, never of the plan.
 
 mod arguments;
@@ -14,6 +16,8 @@ mod changes;
 mod compare;
 mod edit;
 mod objects;
+mod repack;
+mod stand;
 mod table;
 
 pub use arguments::WhatIfArgs;
@@ -32,6 +36,9 @@ use crate::commands::plan::{self, Intake, PlanDocument};
 use crate::load;
 use crate::report::InputError;
 use crate::{FINDINGS, FINE, Streams, show};
+
+/// What notes on the second side begin with.
+const AFTER: &str = "after the change: ";
 
 /// Runs the command.
 pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> {
@@ -60,16 +67,43 @@ pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> 
     };
     let mut changed = changes::apply(arguments, base.clone(), replacements, &mut validate)?;
     let mut notes = BTreeSet::new();
-    let (before, catalogues) = intake(&arguments.plan, &base, "", &mut notes, streams)?;
-    let (after, catalogues_after) =
-        intake(&arguments.plan, &changed.items, "after the change: ", &mut notes, streams)?;
+    let (mut before, catalogues) = intake(&arguments.plan, &base, "", &mut notes, streams)?;
+    let (after, catalogues_after) = intake(&arguments.plan, &changed.items, AFTER, &mut notes, streams)?;
     let (catalogues_after, done_to_types) = catalogue::apply(arguments, &catalogues_after)?;
     changed.done.extend(done_to_types);
-    let before = side(&arguments.plan, before, catalogues, "", &mut notes, streams)?;
-    let after = side(&arguments.plan, after, catalogues_after, "after the change: ", &mut notes, streams)?;
-    let what_if = WhatIf::new(changed.done, &changed.freed, before, after);
+    let options = plan::options(&arguments.plan);
+    let (after, repacked) = if arguments.repack {
+        let mut lower = |items: &[Item]| {
+            let mut intake = take_in(&arguments.plan, items)?;
+            // Also adds the default pool; what it says is said of the sides.
+            intake.finish_notes();
+            let (lowered, standing, _) = intake.lower_and_keep(catalogues_after.clone());
+            Ok((lowered, standing))
+        };
+        let repacked = repack::apply(&mut changed, &options, &mut lower)?;
+        let mut after = take_in(&arguments.plan, &changed.items)?;
+        for side in [&mut before, &mut after] {
+            side.uses("PodDisruptionBudget");
+        }
+        (after, Some(repacked))
+    } else {
+        (after, None)
+    };
+    let mut before = side(&arguments.plan, before, catalogues, "", &mut notes, streams)?;
+    let after = side(&arguments.plan, after, catalogues_after, AFTER, &mut notes, streams)?;
+    let repacked = repacked.map(|repacked| {
+        let afresh = !arguments.plan.no_afresh;
+        let today = plan::standing(&mut before.standing, &before.snapshot, &options, afresh);
+        (repacked, today.and_then(|today| today.packed_afresh))
+    });
+    let (rows_before, rows_after) = (stand::rows(&before), stand::rows(&after));
+    let what_if = WhatIf::new(changed.done, &changed.freed, before, after).with_repacked(
+        repacked,
+        stand::waste(&rows_before),
+        stand::waste(&rows_after),
+    );
     match arguments.plan.output {
-        Output::Table | Output::Wide => table::write(&what_if, streams)?,
+        Output::Table | Output::Wide => table::write(&what_if, &rows_before, &rows_after, streams)?,
         Output::Json => streams.out.write_all(show::value(&what_if, Format::Json)?.as_bytes())?,
         Output::Yaml => streams.out.write_all(show::value(&what_if, Format::Yaml)?.as_bytes())?,
     }
@@ -114,7 +148,17 @@ fn read(arguments: &WhatIfArgs, cluster: Vec<Value>) -> Result<(Vec<Item>, Vec<I
     Ok((base, replacements))
 }
 
-/// Takes in one side and finds its machines; what was noted for the other side already is not repeated.
+fn take_in(arguments: &PlanArgs, items: &[Item]) -> anyhow::Result<Intake> {
+    let mut intake = Intake::new(arguments);
+    if !arguments.from.is_empty() {
+        intake.forgive_unknown_fields();
+    }
+    intake.read_values("the changed input", items.iter().map(|item| item.value.clone()))?;
+    intake.read_costs(arguments)?;
+    Ok(intake)
+}
+
+/// One side with its machines. What it finds about classes and zones is noted at once.
 fn intake(
     arguments: &PlanArgs,
     items: &[Item],
@@ -122,15 +166,9 @@ fn intake(
     noted: &mut BTreeSet<String>,
     streams: &mut Streams,
 ) -> anyhow::Result<(Intake, Catalogues)> {
-    let mut intake = Intake::new(arguments);
-    if !arguments.from.is_empty() {
-        intake.forgive_unknown_fields();
-    }
-    intake.read_values("the changed input", items.iter().map(|item| item.value.clone()))?;
-    let mut notes = intake.finish_notes();
-    let catalogues = catalogues::choose(&arguments.catalogue, intake.survey())?;
-    notes.extend(catalogues.notes.iter().cloned());
-    tell(notes, prefix, noted, streams)?;
+    let intake = take_in(arguments, items)?;
+    let catalogues = catalogues::choose(&arguments.catalogue, &intake.survey_with_default())?;
+    tell(catalogues.notes.clone(), prefix, noted, streams)?;
     Ok((intake, catalogues))
 }
 
@@ -148,19 +186,21 @@ fn tell(
     Ok(())
 }
 
-/// Decides.
+/// Decides; what was noted for the other side already is not repeated.
 fn side(
     arguments: &PlanArgs,
-    intake: Intake,
+    mut intake: Intake,
     catalogues: Catalogues,
     prefix: &str,
     noted: &mut BTreeSet<String>,
     streams: &mut Streams,
 ) -> anyhow::Result<Side> {
-    let (lowered, _) = intake.lower(catalogues);
-    tell(lowered.notes, prefix, noted, streams)?;
+    let mut notes = intake.finish_notes();
+    let (lowered, standing, _) = intake.lower_and_keep(catalogues);
+    notes.extend(lowered.notes);
+    tell(notes, prefix, noted, streams)?;
     let snapshot = lowered.snapshot;
     let decided = decide::decide(&snapshot, &plan::options(arguments));
     let plan = PlanDocument::new(&snapshot, &decided, None, Duration::ZERO);
-    Ok(Side { snapshot, plan })
+    Ok(Side { snapshot, plan, decided, standing })
 }

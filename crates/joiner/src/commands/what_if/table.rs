@@ -1,6 +1,9 @@
 //! The comparison for people: verdict first, then sums, nodes by type, and what happens to pods.
 
-use super::compare::{Place, Totals, WhatIf};
+use joiner_record::plan::StaysDocument;
+
+use super::compare::{Place, Repack, Totals, WhatIf};
+use super::stand::{self, Row};
 use crate::Streams;
 use crate::commands::plan::ReasonDocument;
 use crate::show::{self, BOLD, DIM, GREEN, RED, Table, YELLOW};
@@ -9,18 +12,68 @@ use crate::show::{self, BOLD, DIM, GREEN, RED, Table, YELLOW};
 const GROUPS_SHOWN: usize = 8;
 
 /// Prints the comparison.
-pub fn write(what_if: &WhatIf, streams: &mut Streams) -> std::io::Result<()> {
+pub fn write(what_if: &WhatIf, before: &[Row], after: &[Row], streams: &mut Streams) -> std::io::Result<()> {
     verdict(what_if, streams)?;
     for change in &what_if.changes {
         writeln!(streams.out, "{DIM}  {change}{DIM:#}")?;
     }
     writeln!(streams.out)?;
     write!(streams.out, "{}", sums(&what_if.before, &what_if.after).render(streams.width))?;
-    if !what_if.nodes_by_type.is_empty() {
+    if let Some(repack) = &what_if.repack {
+        for (title, rows) in [("today", before), ("repacked", after)] {
+            writeln!(streams.out, "\n{BOLD}{title}{BOLD:#}")?;
+            write!(streams.out, "{}", stand::table(rows).render(streams.width))?;
+        }
+        stays(repack, streams)?;
+    } else if !what_if.nodes_by_type.is_empty() {
         writeln!(streams.out)?;
         write!(streams.out, "{}", types(what_if).render(streams.width))?;
     }
     pods(what_if, streams)
+}
+
+/// What keeps nodes from being given up, and what would come of it if nothing did.
+fn stays(repack: &Repack, streams: &mut Streams) -> std::io::Result<()> {
+    let mut nodes: Vec<(&str, Vec<&StaysDocument>)> = Vec::new();
+    for stay in &repack.stays {
+        match nodes.last_mut() {
+            Some((node, list)) if *node == stay.node => list.push(stay),
+            _ => nodes.push((&stay.node, vec![stay])),
+        }
+    }
+    if !nodes.is_empty() {
+        writeln!(streams.out, "\n{YELLOW}{}{YELLOW:#}", stay_title(nodes.len()))?;
+    }
+    for (node, list) in nodes.iter().take(GROUPS_SHOWN) {
+        writeln!(streams.out, "  {node}")?;
+        let told = list.iter().map(|stay| (stay.pod.as_deref().unwrap_or(""), stay.message.clone()));
+        for (message, pods) in grouped(told) {
+            let pods = if pods == [""] { String::new() } else { format!("{}: ", some(&pods)) };
+            writeln!(streams.out, "      {pods}{message}")?;
+        }
+    }
+    if let Some(rest) = nodes.get(GROUPS_SHOWN..).filter(|rest| !rest.is_empty()) {
+        writeln!(
+            streams.out,
+            "  {DIM}and {} more (-o json lists all){DIM:#}",
+            show::plural(rest.len(), "node")
+        )?;
+    }
+    if let Some(afresh) = repack.packed_afresh.as_ref().filter(|_| !repack.stays.is_empty()) {
+        let bound = afresh.lower_bound_per_hour.map(|bound| format!(" (bound {}/h)", show::money(bound)));
+        writeln!(
+            streams.out,
+            "\n{DIM}the pods of today, packed afresh without regard to that: {}, {}/h{}{DIM:#}",
+            show::plural(afresh.nodes, "node"),
+            show::money(afresh.price_per_hour),
+            bound.unwrap_or_default(),
+        )?;
+    }
+    Ok(())
+}
+
+fn stay_title(nodes: usize) -> String {
+    if nodes == 1 { "1 node stays".to_owned() } else { format!("{nodes} nodes stay") }
 }
 
 fn verdict(what_if: &WhatIf, streams: &mut Streams) -> std::io::Result<()> {
@@ -34,11 +87,17 @@ fn verdict(what_if: &WhatIf, streams: &mut Streams) -> std::io::Result<()> {
     let price = after.price_per_hour - before.price_per_hour;
     if price.abs() > 1e-9 {
         let share = if before.price_per_hour > 0.0 {
-            format!(" ({:+.1} %)", price / before.price_per_hour * 100.0)
+            format!(" ({})", show::signed_percent(price / before.price_per_hour))
         } else {
             String::new()
         };
-        parts.push(format!("{BOLD}{}/h{BOLD:#}{share}", signed_money(price)));
+        // What is not run costs nothing: that is no merit of the change, and the reverse is no fault of it.
+        let because = match after.unschedulable.cmp(&before.unschedulable) {
+            std::cmp::Ordering::Greater if price < 0.0 => " because less runs",
+            std::cmp::Ordering::Less if price > 0.0 => " because more runs",
+            _ => "",
+        };
+        parts.push(format!("{BOLD}{}/h{BOLD:#}{share}{because}", signed_money(price)));
     }
     let (refused, placed) = (what_if.newly_refused.len(), what_if.newly_placed.len());
     if refused > 0 {

@@ -13,12 +13,15 @@ mod min_values;
 mod objects;
 mod overlap;
 mod overlays;
+mod pod_budgets;
 mod pod_pools;
 mod pod_requests;
 mod pod_topology;
 mod pool_types;
 mod references;
+mod resources;
 mod taints;
+mod workloads;
 
 use super::finding::Rule;
 use super::finding::Severity::{Error, Note, Warning};
@@ -225,6 +228,39 @@ pub const RULES: &[Rule] = &[
         "a pod that requests neither CPU nor memory",
         "Machines are chosen by requests. A pod without them is packed as if it needed nothing, beside as many others as the type allows pods, and the \
          nodes are too small once it runs."
+    ),
+    rule!(
+        "memory-in-thousandths",
+        Warning,
+        resources::in_thousandths,
+        "memory or storage in thousandths of a byte",
+        "The suffix `m` means thousandths: `500m` of CPU is half a CPU, but `512m` of memory is half a byte. Kubernetes takes it, rounds it up to one byte, \
+         and the pod is packed as if it needed no memory at all; as a limit it kills the container at once. Megabytes are `M`, mebibytes `Mi`."
+    ),
+    rule!(
+        "limit-below-request",
+        Error,
+        resources::limit_below_request,
+        "a container whose limit is below its request",
+        "The API server refuses a pod that asks for more of a resource than it may use. A Deployment with such a template is taken, and none of its pods is ever \
+         made: nothing pends, nothing is planned for, and only the events of its ReplicaSet say why."
+    ),
+    rule!(
+        "selector-misses-template",
+        Error,
+        workloads::selector_misses_template,
+        "a workload whose selector misses the labels of its own pods",
+        "A Deployment, StatefulSet, DaemonSet, ReplicaSet or ReplicationController finds its pods by its selector, so the API server refuses one whose selector \
+         does not match the labels of its template. `joiner plan` would plan for pods that never come."
+    ),
+    rule!(
+        "pdb-blocks-every-drain",
+        Warning,
+        pod_budgets::blocks_every_drain,
+        "a PodDisruptionBudget that never lets a pod go",
+        "A node is emptied by evictions, and a budget that allows none holds it for good: it is not consolidated, not replaced when it has drifted, and when it \
+         expires it is stuck until `terminationGracePeriod` is over. `maxUnavailable: 0`, `minAvailable: 100%` and a `minAvailable` of as many pods as the \
+         selected workloads have replicas all mean this."
     ),
     rule!(
         "topology-key-in-no-pool",

@@ -1,7 +1,7 @@
 //! Pods that no pool takes.
 
 use joiner_api::names::PROVISIONER_NAME_LABEL;
-use joiner_core::explain::nearest;
+use joiner_core::explain::{nearest, nearest_key};
 
 use super::label_keys::meant;
 use crate::commands::lint::finding::Hit;
@@ -100,7 +100,7 @@ fn remedy(subject: &Subject, clause: &Clause, everywhere: bool) -> String {
     let own_keys =
         subject.pools.iter().flat_map(|pool| pool.all_clauses()).map(|clause| clause.written_key.as_str());
     if everywhere {
-        return match nearest(&clause.written_key, own_keys) {
+        return match nearest_key(&clause.written_key, own_keys) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "add the label to a pool's template, or take it off the pod".to_owned(),
         };

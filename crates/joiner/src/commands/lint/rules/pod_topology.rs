@@ -54,7 +54,7 @@ pub fn unknown_key(subject: &Subject) -> Vec<Hit> {
                 .iter()
                 .flat_map(|pool| pool.all_clauses())
                 .map(|clause| clause.written_key.as_str());
-            let remedy = match joiner_core::explain::nearest(key, own) {
+            let remedy = match joiner_core::explain::nearest_key(key, own) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "add the label to a pool's template, or use a well-known one such as `topology.kubernetes.io/zone`".to_owned(),
             };
@@ -87,6 +87,7 @@ pub fn own_pods(subject: &Subject) -> Vec<Hit> {
     hits
 }
 
-fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+/// Whether a selector selects these labels.
+pub fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     Selector::try_from(selector.clone()).is_ok_and(|selector| selector.matches(labels))
 }

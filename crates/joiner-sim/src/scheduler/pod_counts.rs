@@ -92,7 +92,7 @@ pub(crate) struct Identity {
 
 /// All counters.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct PodCounts {
     pub identities: Vec<Identity>,
     identity_ids: HashMap<(u32, Labels), IdentityId, FixedState>,
     pub counters: Vec<Counter>,
@@ -108,7 +108,7 @@ pub(crate) struct Board {
     pub namespaces_epoch: u64,
 }
 
-impl Default for Board {
+impl Default for PodCounts {
     fn default() -> Self {
         Self {
             identities: Vec::new(),
@@ -126,7 +126,7 @@ impl Default for Board {
     }
 }
 
-impl Board {
+impl PodCounts {
     /// The number of a namespace.
     pub(crate) fn namespace(&mut self, name: &str) -> u32 {
         if let Some(id) = self.namespace_ids.get(name) {

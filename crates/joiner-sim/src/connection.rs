@@ -1,7 +1,7 @@
-//! The door to the API server: the only file that knows how a write reaches it and how a watch becomes events.
+//! The connection to the API server: the only file that knows how a write reaches it and how a watch becomes events.
 //!
-//! Writes and watches go through the server's direct door, without HTTP and without text. The one exception is the subresource
-//! `scale`, which that door does not know.
+//! Writes and watches go straight to the server (`joiner_apiserver::direct`), without HTTP and without text. The one exception is the subresource
+//! `scale`, which that way does not know.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::write::{Note, PatchKind, Propagation, Write};
 /// Kinds whose objects nobody reconciles.
 const NOT_WATCHED: [Kind; 3] = [Kind::Event, Kind::Lease, Kind::ConfigMap];
 
-/// The name under which the door itself reads.
+/// The name under which the connection itself reads.
 const READER: &str = "simulated-cluster";
 
 /// The server said no.
@@ -59,13 +59,13 @@ pub(crate) struct Told {
 }
 
 /// The server, and a watch of every kind.
-pub(crate) struct Door {
+pub(crate) struct Connection {
     server: ApiServer,
     /// One client for each name under which something is written.
     clients: BTreeMap<String, Direct>,
     resources: BTreeMap<Kind, Arc<Resource>>,
     watches: Vec<Watch>,
-    /// What was written since the last look, by version: these need not be parsed again.
+    /// What was written since it was last read, by version: these need not be parsed again.
     written: BTreeMap<u64, Value>,
 }
 
@@ -77,7 +77,7 @@ struct Watch {
     waiting: Vec<Event>,
 }
 
-impl Door {
+impl Connection {
     pub fn new(server: ApiServer) -> Self {
         let reader = server.direct(READER);
         let found = |kind: &Kind| Some((*kind, reader.resource(kind.group(), kind.plural()).ok()?));
@@ -108,7 +108,7 @@ impl Door {
     pub fn drain(&mut self) -> Vec<Told> {
         let mut told = Vec::new();
         for watch in &mut self.watches {
-            watch.look(&self.server);
+            watch.read(&self.server);
             for event in watch.waiting.drain(..) {
                 let text = event.object.object().clone();
                 let change = match event.kind {
@@ -246,8 +246,8 @@ impl Door {
 }
 
 impl Watch {
-    /// Takes what has changed since the last look; the first time, what there is.
-    fn look(&mut self, server: &ApiServer) {
+    /// Takes what has changed since it was last read; the first time, what there is.
+    fn read(&mut self, server: &ApiServer) {
         loop {
             let Some(changes) = &mut self.changes else {
                 self.open(server);

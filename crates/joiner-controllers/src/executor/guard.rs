@@ -1,0 +1,83 @@
+//! The fence once more, in the client itself: the last thing before a request goes to the connection.
+//!
+//! The executor asks the fence before each command. But a command waits in the client's own queue, providers write with clients of their own, and a
+//! process can be stopped at any of these places. So a client for controllers is made with this layer: requests that change anything are turned away
+//! while the fence is closed.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Method, Request, Response};
+use tower::{Layer, Service};
+
+use super::Fence;
+use crate::metrics::Metrics;
+
+/// Why a request was not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this process does not lead, so it does not write")]
+pub struct NotSent;
+
+/// Puts a [`Guard`] around services that carry requests to the API server, and counts what they answer.
+#[derive(Clone)]
+pub struct GuardLayer {
+    fence: Fence,
+    metrics: Arc<Metrics>,
+}
+
+impl GuardLayer {
+    /// A layer that asks this fence.
+    pub fn new(fence: Fence, metrics: Arc<Metrics>) -> Self {
+        Self { fence, metrics }
+    }
+}
+
+impl<S> Layer<S> for GuardLayer {
+    type Service = Guard<S>;
+
+    fn layer(&self, inner: S) -> Guard<S> {
+        Guard { inner, fence: self.fence.clone(), metrics: self.metrics.clone() }
+    }
+}
+
+/// A service that carries no writes while the fence is closed.
+#[derive(Clone)]
+pub struct Guard<S> {
+    inner: S,
+    fence: Fence,
+    metrics: Arc<Metrics>,
+}
+
+impl<S, B, C> Service<Request<B>> for Guard<S>
+where
+    S: Service<Request<B>, Response = Response<C>>,
+    S::Future: Send + 'static,
+    S::Error: Into<tower::BoxError>,
+    C: 'static,
+{
+    type Response = S::Response;
+    type Error = tower::BoxError;
+    type Future = BoxFuture<'static, Result<S::Response, tower::BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let method = request.method().clone();
+        let reads = matches!(method, Method::GET | Method::HEAD | Method::OPTIONS);
+        if !reads && !self.fence.epoch().may_write() {
+            return async { Err(NotSent.into()) }.boxed();
+        }
+        let (call, metrics) = (self.inner.call(request), self.metrics.clone());
+        async move {
+            let answer = call.await.map_err(Into::into);
+            let code = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
+            metrics.request(&method, code);
+            answer
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,92 @@
+//! `run`: the autoscaler on a real cluster, or on one that is simulated in this process.
+//!
+//! [`options`] reads what may be said, by flag or by environment, and [`gates`] a part of it; [`lead`] is the life of the process: connect, observe, wait for the
+//! lease, lead, end. [`endpoints`] answers metrics and health, [`process`] tells about the process itself, [`logs`] writes lines. The controllers are the same that
+//! `up` runs: both are put together by [`crate::autoscaler`].
+
+mod endpoints;
+mod gates;
+mod lead;
+mod logs;
+mod options;
+mod process;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use self::logs::LogFormat;
+use self::options::OptionArgs;
+use crate::Streams;
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+joiner reads Karpenter's objects and takes Karpenter's flags and variables. It also takes Karpenter's lease: as long as one of the two leads, the other waits.
+Of several joiners with the same lease one leads, and the others are ready to. Joiners for different providers get leases of their own
+(--leader-election-name).
+
+What a flag does not say the variable says, and what neither says is the default. Options that joiner takes and does not act on yet are named once in the log.
+
+Examples:
+  # The cluster of the present context, whose nodes are played by KWOK:
+  joiner crds | kubectl apply --server-side -f -
+  joiner run --provider kwok
+
+  # What it would do there, beside whatever is at work:
+  joiner run --dry-run
+
+  # Without a cluster: one is simulated, and kubectl can use it:
+  joiner run --embedded
+  KUBECONFIG=joiner.kubeconfig kubectl get nodes -w")]
+pub struct RunArgs {
+    /// Serve the pools of this provider; repeatable. Without it, all providers whose node classes the cluster knows.
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub provider: Vec<ProviderName>,
+    /// Decide and record, and change nothing: neither objects nor machines. Needs no lease.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The kubeconfig; if not given, what KUBECONFIG names, ~/.kube/config, or the account of the pod this runs in. With --embedded the file that lets
+    /// clients in, by default joiner.kubeconfig.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig; the present one if not given.
+    #[arg(long, conflicts_with = "embedded")]
+    pub context: Option<String>,
+    /// Simulate a cluster in this process and run on that.
+    #[arg(long)]
+    pub embedded: bool,
+    /// Keep the objects of the simulated cluster in this folder, and go on with those that are there.
+    #[arg(long, value_name = "DIR", requires = "embedded")]
+    pub data_dir: Option<PathBuf>,
+    /// Append every decision, with its reasons, prices and outcomes, to this file: one JSON object per line.
+    #[arg(long, value_name = "FILE")]
+    pub decisions: Option<PathBuf>,
+    /// How log lines are written; without it JSON, or plain text on a terminal.
+    #[arg(long, value_enum)]
+    pub log_format: Option<LogFormat>,
+    /// No more than so many pods are shown one by one in the metrics.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub max_pod_series: usize,
+    /// Names of claims are drawn from this number.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// What Karpenter can be told, too.
+    #[command(flatten)]
+    pub options: OptionArgs,
+}
+
+/// Providers that are built in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProviderName {
+    /// Nodes without machines, played by a KWOK controller.
+    Kwok,
+}
+
+/// Runs until told to end.
+pub fn run(arguments: &RunArgs, streams: &mut Streams) -> anyhow::Result<u8> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let options = options::Options::resolve(&arguments.options, &variable)?;
+    logs::start(&options, arguments.log_format)?;
+    lead::run(arguments, options, streams)
+}
