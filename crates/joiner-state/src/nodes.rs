@@ -362,8 +362,10 @@ impl<'c> Lowering<'c> {
         };
         let own = resolved.pool.as_deref().and_then(|pool| self.frame.pool_index.get(pool));
         let own = own.map(|at| self.frame.snapshot.pools[*at].catalogue.at());
+        // A node of no pool costs what the first pool that knows its type would pay: overlays and costs are those of pools.
+        let pools = self.frame.snapshot.pools.iter().map(|pool| pool.catalogue.at());
         let all = 0..self.frame.type_details.len();
-        let offering = own.into_iter().chain(all).find_map(|at| self.offering(at, &shown));
+        let offering = own.into_iter().chain(pools).chain(all).find_map(|at| self.offering(at, &shown));
         let listed = offering
             .map(|(catalogue, at)| &self.frame.snapshot.catalogues[catalogue.at()].offerings[at.at()]);
         shown.price = resolved.agreed_price.or(listed.map(|offering| offering.price));

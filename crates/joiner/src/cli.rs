@@ -90,7 +90,7 @@ Examples:
   joiner plan -f shop.yaml --catalog aws                     the same on machines of AWS us-east-1
   joiner plan -f pools.yaml -f shop.yaml --prices spot.json  AWS pools, with prices that `aws` answered
   joiner plan -f shop/ -f pools.yaml -o wide                 several files or folders, more columns
-  kubectl get nodepools,nodes,pods -A -o json | joiner plan -f -     what a cluster costs, and what its pending pods need
+  kubectl get nodepools,nodes,pods -A -o json | joiner plan -f -     what a cluster costs, and lacks
   joiner plan --from prod.yaml                               the same of a snapshot
   joiner plan --from prod.yaml --from-mode intent            what joiner would have built for a cluster's workloads
   joiner plan -f shop.yaml --explain default/web-0           why this pod goes where it goes
@@ -159,7 +159,7 @@ What changed meaning is said on standard error, one line each. Objects that are 
 
 Examples:
   joiner convert -f provisioner.yaml > nodepool.yaml
-  joiner convert -f pools.yaml -f classes.yaml | kubectl apply -f -     kubelet settings go from pools to their classes
+  joiner convert -f old/ | kubectl apply -f -                kubelet settings go from pools to classes
   kubectl get provisioners -o yaml | joiner convert -f -")]
 pub struct ConvertArgs {
     /// File, folder or `-` (standard input); repeatable.

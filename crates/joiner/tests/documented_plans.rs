@@ -212,6 +212,8 @@ spec:
     let (code, text) = run_on("choosy", manifests, "joiner plan -f {}");
     assert_eq!(code, FINE, "{text}");
     // Without them nothing is paid, so there is nothing to take a share of.
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("keeping all "), "the saving when all are kept stands beside: {text}");
     let told = "preferences of 1 pod given up";
     assert!(text.contains(told) && !text.contains("inf"), "{text}");
     let (_, text) = run_on("choosy-json", manifests, "joiner plan -f {} -o json");

@@ -39,8 +39,6 @@ pub struct Loaded {
     pub problems: Vec<Problem>,
     /// Names in it that are out of use.
     pub old_names: Vec<Note>,
-    /// Why `joiner convert` cannot bring it to a version of today, if so.
-    pub inconvertible: Option<String>,
 }
 
 /// All manifests.
@@ -142,35 +140,17 @@ fn loaded(document: usize, within: String, name: String, leaf: &Value, object: O
         Object::CapacityBuffer(buffer) => validation::validate_capacitybuffer(buffer),
         _ => Vec::new(),
     };
-    let options = convert::Options {
-        rename_on_workloads: true,
-        default_node_class: Some(crate::commands::convert::default_node_class()),
-        ..convert::Options::default()
-    };
-    let (old_names, inconvertible) = match convert::to_v1(leaf.clone(), &options) {
-        // Its version is the finding.
-        Ok(_) if is_deprecated(&api_version) => (Vec::new(), None),
-        Ok(converted) => (converted.notes, None),
-        Err(error) if is_deprecated(&api_version) => (Vec::new(), Some(error.to_string())),
-        Err(_) => (Vec::new(), None),
+    let options = convert::Options { rename_on_workloads: true, ..convert::Options::default() };
+    let old_names = if is_deprecated(&api_version) {
+        Vec::new()
+    } else {
+        convert::to_v1(leaf.clone(), &options).map(|converted| converted.notes).unwrap_or_default()
     };
     let is_named = leaf.pointer("/metadata/name").is_some_and(Value::is_string);
     let is_pod_budget = kind == "PodDisruptionBudget" && api_version.starts_with("policy/");
     // Its fields are not checked: what can't be read as one is left alone, as `plan` does.
     let pod_budget = is_pod_budget.then(|| serde_json::from_value(leaf.clone()).ok()).flatten();
-    Loaded {
-        document,
-        within,
-        name,
-        is_named,
-        api_version,
-        kind,
-        object,
-        pod_budget,
-        problems,
-        old_names,
-        inconvertible,
-    }
+    Loaded { document, within, name, is_named, api_version, kind, object, pod_budget, problems, old_names }
 }
 
 /// Whether a version is out of use: `joiner convert` knows what it means today.

@@ -9,7 +9,7 @@ mod standing_table;
 mod story;
 mod table;
 
-pub use afresh::standing;
+pub use afresh::{quick, standing};
 pub use from::cluster;
 pub use intake::{Intake, default_pool};
 pub use joiner_record::plan::{

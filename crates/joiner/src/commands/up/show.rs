@@ -266,9 +266,8 @@ impl Show {
 
     /// One table once the cluster has come to rest.
     fn once(&mut self, output: Output, streams: &mut Streams) -> anyhow::Result<u8> {
-        // Hidden by itself where there is no terminal.
+        // Hidden by itself where there is no terminal. Ticked here and not by its own thread: this one holds standard error.
         let progress = indicatif::ProgressBar::new_spinner();
-        progress.enable_steady_tick(FRAME);
         let mut begun = None;
         let mut told = Instant::now();
         let goes_on = loop {
@@ -294,6 +293,7 @@ impl Show {
             if told.elapsed() >= FRAME {
                 told = Instant::now();
                 progress.set_message(self.progress());
+                progress.tick();
             }
             std::thread::sleep(ONCE);
         };
