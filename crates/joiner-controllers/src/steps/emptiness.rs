@@ -98,3 +98,131 @@ pub fn choose<'c, 'a>(empty: Vec<&'c Candidate<'a>>, allowed: u64) -> Vec<&'c Ca
     order.truncate(usize::try_from(allowed).unwrap_or(usize::MAX));
     order
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Pod;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    fn object<T: DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn claim(name: &str, conditions: &[&str]) -> Value {
+        let conditions: Vec<Value> = conditions
+            .iter()
+            .map(|kind| json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}))
+            .collect();
+        json!({"metadata": {"name": name}, "status": {"conditions": conditions},
+            "spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "K", "name": "n"}}})
+    }
+
+    fn node() -> Value {
+        json!({"metadata": {"name": "n", "labels": {"karpenter.sh/initialized": "true"}, "annotations": {}}})
+    }
+
+    fn pod(owner: &str, annotation: Option<&str>) -> Value {
+        json!({"metadata": {"name": "p", "annotations": {"karpenter.sh/do-not-disrupt": annotation.unwrap_or("false")},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "u"}]},
+            "spec": {"containers": []}, "status": {"phase": "Running"}})
+    }
+
+    #[test]
+    fn what_keeps_a_node() {
+        let up = ["Initialized", "Consolidatable"];
+        let with = |path: &str, value: Value| {
+            let mut node = node();
+            let (parent, field) = path.rsplit_once('/').unwrap();
+            node.pointer_mut(parent).unwrap()[field] = value;
+            node
+        };
+        let deletion = json!("2026-01-01T00:00:00Z");
+        let protected = Stays::Protected(Some("p".to_owned()));
+        let daemon = || vec![pod("DaemonSet", None)];
+        type Case = (&'static str, Value, Value, Vec<Value>, bool, Option<Stays>);
+        let cases: [Case; 10] = [
+            ("empty", claim("c", &up), node(), vec![], false, None),
+            ("only daemons", claim("c", &up), node(), daemon(), false, None),
+            ("not quiet for long enough", claim("c", &up[..1]), node(), vec![], false, Some(Stays::NotYet)),
+            (
+                "a pod that needs a place",
+                claim("c", &up),
+                node(),
+                vec![pod("ReplicaSet", None)],
+                false,
+                Some(Stays::Needed),
+            ),
+            ("pods are expected", claim("c", &up), node(), daemon(), true, Some(Stays::Needed)),
+            (
+                "not ready for pods yet",
+                claim("c", &up),
+                with("/metadata/labels", json!({})),
+                vec![],
+                false,
+                Some(Stays::NotStanding),
+            ),
+            (
+                "going",
+                claim("c", &up),
+                with("/metadata/deletionTimestamp", deletion),
+                vec![],
+                false,
+                Some(Stays::NotStanding),
+            ),
+            (
+                "its machine ends",
+                claim("c", &["Consolidatable", "InstanceTerminating"]),
+                node(),
+                vec![],
+                false,
+                Some(Stays::NotStanding),
+            ),
+            (
+                "an annotation of the node",
+                claim("c", &up),
+                with("/metadata/annotations", json!({"karpenter.sh/do-not-disrupt": "true"})),
+                vec![],
+                false,
+                Some(Stays::Protected(None)),
+            ),
+            (
+                "an annotation of a daemon",
+                claim("c", &up),
+                node(),
+                vec![pod("DaemonSet", Some("true"))],
+                false,
+                Some(protected),
+            ),
+        ];
+        for (what, claim, node, pods, nominated, stays) in cases {
+            let (claim, node): (NodeClaim, Node) = (object(claim), object(node));
+            let pods: Vec<CachedPod> =
+                pods.into_iter().map(|pod| CachedPod::new(&object::<Pod>(pod))).collect();
+            let pods = pods.iter().collect();
+            let candidate = Candidate { claim: &claim, node: &node, pods, nominated, price: 1.0 };
+            assert_eq!(judge(&candidate, Timestamp::UNIX_EPOCH).err(), stays, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_dearest_go_first_and_no_more_than_allowed() {
+        let claims: Vec<NodeClaim> = ["a", "b", "c", "d"].map(|name| object(claim(name, &[]))).into();
+        let node: Node = object(node());
+        let candidate = |at: usize, price| Candidate {
+            claim: &claims[at],
+            node: &node,
+            pods: Vec::new(),
+            nominated: false,
+            price,
+        };
+        let all = [candidate(3, 1.0), candidate(1, 2.0), candidate(0, 1.0), candidate(2, 5.0)];
+        let names = |allowed| -> Vec<String> {
+            choose(all.iter().collect(), allowed).into_iter().map(|of| of.claim.name_any()).collect()
+        };
+        assert_eq!(names(9), ["c", "b", "a", "d"]);
+        assert_eq!(names(2), ["c", "b"]);
+        assert!(names(0).is_empty());
+    }
+}

@@ -247,3 +247,35 @@ pub fn capacity_of(claim: &NodeClaim, nodes: &[&Arc<Node>]) -> Option<Capacity> 
 pub fn capacity(node: &Node) -> Option<&BTreeMap<String, Text>> {
     node.status.as_ref()?.capacity.as_ref().filter(|capacity| !capacity.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capacity(cpu: &str, gpus: Option<&str>) -> Capacity {
+        let read = |name: &str, text: &str| (name.to_owned(), Quantity::parse(text).unwrap());
+        let gpus = gpus.map(|text| read("example.com/gpu", text));
+        [read("cpu", cpu), read("memory", "4Gi")].into_iter().chain(gpus).collect()
+    }
+
+    #[test]
+    fn sums_follow_machines_that_come_and_go() {
+        let (small, large) = (capacity("1500m", None), capacity("16", Some("2")));
+        let mut totals = Totals::default();
+        totals.add(&small);
+        totals.add(&large);
+        totals.add(&small);
+        let text = |totals: &Totals, name: &str| totals.texts().remove(name).map(|text| text.0);
+        assert_eq!(text(&totals, "cpu").as_deref(), Some("19"));
+        assert_eq!(text(&totals, "memory").as_deref(), Some("12Gi"));
+        assert_eq!(text(&totals, "example.com/gpu").as_deref(), Some("2"));
+        assert_eq!(text(&totals, "nodes").as_deref(), Some("3"));
+        totals.remove(&large);
+        assert_eq!(text(&totals, "cpu").as_deref(), Some("3"));
+        assert_eq!(text(&totals, "example.com/gpu"), None, "nobody has any");
+        totals.remove(&small);
+        totals.remove(&small);
+        assert_eq!(&totals, Totals::NOTHING);
+        assert_eq!(text(&totals, "pods").as_deref(), Some("0"), "told even if there is none");
+    }
+}
