@@ -14,8 +14,10 @@ use joiner_provider::{
     Error, Handle, Instance, Launch, LaunchOutcome, LaunchRequest, Launched, Listed, NodeClassKind, Provider,
     Terminated, TypeFeed,
 };
+use joiner_sim::kubelet::annotations;
+use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::faults::{Fault, Faulty, settings, until};
@@ -139,6 +141,8 @@ struct Forgetful {
     met: Mutex<Option<&'static str>>,
     /// Launches are pending, and come to nothing.
     is_slow: AtomicBool,
+    /// Launches are denied.
+    is_closed: AtomicBool,
 }
 
 impl Forgetful {
@@ -148,7 +152,8 @@ impl Forgetful {
             at,
             calls: AtomicUsize::new(0),
             met: Mutex::default(),
-            is_slow: AtomicBool::new(true),
+            is_slow: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
         })
     }
 
@@ -178,14 +183,19 @@ impl Provider for Forgetful {
     }
     fn launch(&self, batch: Vec<LaunchRequest>) -> BoxStream<'_, LaunchOutcome> {
         let is_lost = self.is_lost("launch");
-        let outcomes = match self.is_slow.load(Ordering::Relaxed) {
-            true => stream::iter(batch)
-                .map(|request| LaunchOutcome {
-                    token: request.token().to_owned(),
-                    result: Ok(Launch::Pending(Handle(request.claim.name_any()))),
-                })
-                .boxed(),
-            false => self.inner.launch(batch),
+        let answer = |result: fn(&LaunchRequest) -> Result<Launch, Error>| {
+            let answers = batch.iter().map(move |request| LaunchOutcome {
+                token: request.token().to_owned(),
+                result: result(request),
+            });
+            stream::iter(answers.collect::<Vec<_>>()).boxed()
+        };
+        let outcomes = if self.is_slow.load(Ordering::Relaxed) {
+            answer(|request| Ok(Launch::Pending(Handle(request.claim.name_any()))))
+        } else if self.is_closed.load(Ordering::Relaxed) {
+            answer(|_| Err(Error::Denied("no".to_owned())))
+        } else {
+            self.inner.launch(batch)
         };
         outcomes.filter(move |_| ready(!is_lost)).boxed()
     }
@@ -211,7 +221,10 @@ impl Provider for Forgetful {
         answers.boxed()
     }
     fn get(&self, ids: Vec<String>) -> BoxFuture<'_, Vec<Result<Option<Instance>, Error>>> {
-        self.inner.get(ids)
+        match self.is_lost("find_machine") {
+            true => ready(ids.iter().map(|_| Err(no_answer())).collect()).boxed(),
+            false => self.inner.get(ids),
+        }
     }
     fn list(&self) -> BoxStream<'_, Result<Listed, Error>> {
         match self.is_lost("list_machines") {
@@ -226,6 +239,7 @@ async fn cloud(at: usize, lost: &mut BTreeSet<&'static str>) -> usize {
     let stage = Stage::new().await;
     stage.apply_pool("default", json!({"spec": {"disruption": {"consolidateAfter": "10s"}}})).await;
     let provider = Forgetful::new(&stage, at);
+    provider.is_slow.store(true, Ordering::Relaxed);
     let running = stage.start_with(stage.client.clone(), provider.clone(), settings());
     stage.create_pods("web", 2, "1").await;
     stage.pass(15).await;
@@ -255,13 +269,56 @@ async fn cloud(at: usize, lost: &mut BTreeSet<&'static str>) -> usize {
     provider.calls.load(Ordering::Relaxed)
 }
 
+/// A node whose kubelet has stopped is taken away, then a claim that was never launched. How many calls of the cloud there were.
+async fn trouble(at: usize, lost: &mut BTreeSet<&'static str>) -> usize {
+    let stage = Stage::new().await;
+    let provider = Forgetful::new(&stage, at);
+    let running = stage.start_with(stage.client.clone(), provider.clone(), settings());
+    stage.create_pods("web", 1, "1").await;
+    let claims: Api<NodeClaim> = Api::all(stage.client.clone());
+    let nodes: Api<Node> = Api::all(stage.client.clone());
+    let is_bound = async || stage.pods().await.iter().any(|pod| pod_node(pod).is_some());
+    assert!(until(&stage, 120, is_bound).await, "the pod has no place: call {at}");
+    let name = stage.claims().await[0].name_any();
+    let stopped = json!({"metadata": {"annotations": {annotations::KUBELET: "stopped"}}});
+    nodes.patch(&name, &PatchParams::default(), &Patch::Merge(stopped)).await.unwrap();
+    stage.pass(60).await;
+    provider.is_closed.store(true, Ordering::Relaxed);
+    stage.delete_claim(&name).await;
+    let is_gone = async || claims.get_opt(&name).await.unwrap().is_none();
+    assert!(
+        until(&stage, 600, is_gone).await,
+        "the node stays: call {at}, {:?}",
+        provider.met.lock().unwrap()
+    );
+    stage.create_pod("late", "1", json!({})).await;
+    let is_made = async || !stage.claims().await.is_empty();
+    assert!(until(&stage, 60, is_made).await, "no claim: call {at}");
+    let name = stage.claims().await[0].name_any();
+    stage.delete_pod("late").await;
+    stage.delete_claim(&name).await;
+    let is_gone = async || claims.get_opt(&name).await.unwrap().is_none();
+    assert!(
+        until(&stage, 120, is_gone).await,
+        "the claim stays: call {at}, {:?}",
+        provider.met.lock().unwrap()
+    );
+    assert!(stage.nodes().await.is_empty(), "call {at}");
+    running.stop().await;
+    lost.extend(*provider.met.lock().unwrap());
+    provider.calls.load(Ordering::Relaxed)
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_reply_to_any_call_of_a_cloud_may_be_lost() {
     let mut lost = BTreeSet::new();
     for at in 1..=cloud(0, &mut lost).await {
         cloud(at, &mut lost).await;
     }
-    for call in ["launch", "cancel_launch", "terminate", "list_machines"] {
+    for at in 1..=trouble(0, &mut lost).await {
+        trouble(at, &mut lost).await;
+    }
+    for call in ["launch", "cancel_launch", "terminate", "list_machines", "find_machine", "find_by_claim"] {
         assert!(lost.contains(call), "{call} is not among {lost:?}");
     }
 }
