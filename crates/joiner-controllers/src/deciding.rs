@@ -49,6 +49,7 @@ impl Engine {
         let in_need = self.in_need();
         self.nominations.forget(|uid| in_need.contains(uid));
         self.batch.decided.retain(|uid, _| in_need.contains(uid));
+        self.batch.refused.retain(|uid| self.batch.decided.contains_key(uid));
         let expected = self.nominations.expected(&self.cache, &in_need, &self.times, present, &self.settings);
         let context = Context {
             registry: &self.registry,
@@ -61,10 +62,16 @@ impl Engine {
         };
         let waiting = provision::waiting(&self.cache, &context);
         let retry = self.settings.retry_interval;
-        let is_new = |uid: &str| {
+        let is_due = |uid: &str| {
             self.batch.decided.get(uid).is_none_or(|time| present.monotonic.since(*time) >= retry)
         };
-        let any_new = waiting.iter().any(|pod| is_new(&pod.uid));
+        let due: Vec<&str> = waiting.iter().map(|pod| &*pod.uid).filter(|uid| is_due(uid)).collect();
+        let any_new = due.iter().any(|uid| !self.batch.refused.contains(*uid))
+            || !due.is_empty() && self.planning.could_help(&self.cache, &context);
+        if !any_new {
+            // What has come helps nobody.
+            self.asked = self.heard;
+        }
         let in_flight = expected.keys().any(|uid| in_need.contains(uid));
         let snapshot = any_new.then(|| self.planning.snapshot(&self.cache, &waiting, &context));
         self.batch.opened = None;
@@ -145,6 +152,13 @@ impl Engine {
             // Its machine was planned for others too, who need none any more.
             self.batch.decided.remove(&uid);
             again = true;
+        }
+        let refused: BTreeSet<&str> = proposal.refused.iter().map(|(key, _)| key.as_str()).collect();
+        for pod in &question.waiting {
+            match refused.contains(&*pod.key()) {
+                true => drop(self.batch.refused.insert(pod.uid.to_string())),
+                false => drop(self.batch.refused.remove(&*pod.uid)),
+            }
         }
         let step = self.act_on(&proposal, now);
         if !proposal.claims.is_empty() && self.leads() {

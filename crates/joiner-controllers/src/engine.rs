@@ -207,6 +207,8 @@ pub(crate) struct Batch {
     pub(crate) uids: BTreeSet<String>,
     /// When pods were last decided on.
     pub(crate) decided: BTreeMap<String, Monotonic>,
+    /// Of those, the ones that found no place.
+    pub(crate) refused: BTreeSet<String>,
 }
 
 impl Batch {

@@ -199,6 +199,13 @@ impl Planning {
         self.overlaid.iter().map(|(pool, (_, set))| (pool.clone(), set.clone())).collect()
     }
 
+    /// Whether anything has changed since the last snapshot that could help pods that had no place in it.
+    pub fn could_help(&mut self, cache: &ClusterCache, context: &Context) -> bool {
+        self.renew_types(cache, context);
+        self.renew_pools(cache, context);
+        self.cluster.could_help()
+    }
+
     fn renew_types(&mut self, cache: &ClusterCache, context: &Context) {
         let pools = provision::pools(cache, context.registry);
         let classes: BTreeSet<&NodeClassReference> =

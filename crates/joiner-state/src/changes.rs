@@ -20,6 +20,8 @@ pub(crate) struct Changes {
     pub claims_of_machines: BTreeSet<String>,
     /// Nodes whose pods have changed, by the id of their name.
     pub loads: BTreeSet<u32>,
+    /// Pods have left nodes.
+    pub freed: bool,
     /// Lists of volume claims of which some claim has changed.
     pub claims: BTreeSet<u32>,
 }
@@ -27,12 +29,24 @@ pub(crate) struct Changes {
 impl Changes {
     /// Whether nothing has changed.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { frame, namespaces, drivers, specs, pending, nodes, claims_of_machines, loads, claims } =
-            self;
+        let Self {
+            frame, namespaces, drivers, specs, pending, nodes, claims_of_machines, loads, claims, ..
+        } = self;
         !(*frame || *namespaces || *drivers || *specs || *pending)
             && nodes.is_empty()
             && claims_of_machines.is_empty()
             && loads.is_empty()
             && claims.is_empty()
+    }
+
+    /// Whether anything has changed that could help pods that had no place: not if pods have only come.
+    pub(crate) fn could_help(&self) -> bool {
+        self.frame
+            || self.namespaces
+            || self.drivers
+            || self.freed
+            || !self.nodes.is_empty()
+            || !self.claims_of_machines.is_empty()
+            || !self.claims.is_empty()
     }
 }

@@ -381,6 +381,7 @@ impl Cluster {
             if let Some(at) = rows.iter().position(|other| *other == row) {
                 rows.swap_remove(at);
             }
+            self.changes.freed = true;
             self.changes.loads.insert(node);
         }
     }

@@ -75,6 +75,11 @@ impl Cluster {
         snapshot
     }
 
+    /// Whether anything has changed since the last snapshot that could help pods that had no place in it.
+    pub fn could_help(&self) -> bool {
+        self.held.is_none() || self.changes.could_help()
+    }
+
     fn is_overgrown(&self) -> bool {
         let machines = self.machines.nodes.len() + self.machines.claims.len();
         let in_use = self.usage.iter().filter(|usage| usage.counted > 0).count();

@@ -533,3 +533,31 @@ fn config() -> ProptestConfig {
         ..ProptestConfig::default()
     }
 }
+
+#[test]
+fn pods_that_come_help_nobody_and_pods_that_leave_may() {
+    let mut cluster = empty();
+    assert!(cluster.could_help(), "nobody has been asked yet");
+    cluster.add_node(&build::node("n", json!({}))).unwrap();
+    cluster.snapshot();
+    assert!(!cluster.could_help());
+    cluster.add_pod(&build::pod("bound").node("n").build()).unwrap();
+    cluster.add_pod(&build::pod("waiting").build()).unwrap();
+    cluster.add_node(&build::node("n", json!({}))).unwrap();
+    assert!(!cluster.could_help(), "pods have come, and the node is as it was");
+    cluster.remove_pod("default", "waiting");
+    assert!(!cluster.could_help());
+    cluster.remove_pod("default", "bound");
+    assert!(cluster.could_help());
+    cluster.snapshot();
+    let changes: [fn(&mut Cluster); 3] = [
+        |cluster| cluster.add_node(&build::node("n", json!({"team": "a"}))).unwrap(),
+        |cluster| cluster.add_nodepool(&build::pool("another")).unwrap(),
+        |cluster| cluster.remove_node("n"),
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        change(&mut cluster);
+        assert!(cluster.could_help(), "change {at}");
+        cluster.snapshot();
+    }
+}

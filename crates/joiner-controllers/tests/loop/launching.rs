@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::stage::{Stage, pod_node};
+use crate::stage::{Running, Stage, pod_node};
 
 #[tokio::test(start_paused = true)]
 async fn pending_pods_get_the_nodes_of_the_plan() {
@@ -161,5 +161,36 @@ async fn a_pod_that_no_machine_helps_is_told_why() {
     stage.apply_class(json!({})).await;
     stage.pass(30).await;
     assert_eq!(stage.nodes().await.len(), 2);
+    running.stop().await;
+}
+
+/// How many decisions on pods there have been.
+fn decisions(running: &Running) -> u64 {
+    let text = running.metrics.text();
+    let counts =
+        text.lines().filter(|line| line.starts_with("karpenter_scheduler_scheduling_duration_seconds_count"));
+    counts.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_pod_is_not_decided_again_until_something_could_help() {
+    let stage = Stage::new().await;
+    let running = stage.start();
+    stage.create_pod("large", "300", json!({})).await;
+    stage.create_pod("small", "1", json!({})).await;
+    stage.pass(60).await;
+    let before = decisions(&running);
+    assert!(before > 0, "{}", running.metrics.text());
+    stage.pass(300).await;
+    assert_eq!(decisions(&running), before, "nothing has changed");
+    assert_eq!(running.summary.borrow().refused_pods, 1);
+    // A pod that leaves makes room, and a new pool may have other machines.
+    stage.delete_pod("small").await;
+    stage.pass(15).await;
+    let after = decisions(&running);
+    assert!(after > before);
+    stage.apply_pool("other", json!({})).await;
+    stage.pass(15).await;
+    assert!(decisions(&running) > after);
     running.stop().await;
 }
