@@ -38,7 +38,10 @@ fn a_limit_that_is_far_away_refuses_nobody() {
     // The original fills the largest types, and their memory is soon the limit, whatever is planned after that. That is what it says then.
     let original = plan("web-stack", "--packing=upstream");
     for pod in refused(&original) {
-        assert!(codes(&original, pod).contains(&"Limit") && !codes(&original, pod).contains(&"MinValues"), "{pod}");
+        assert!(
+            codes(&original, pod).contains(&"Limit") && !codes(&original, pod).contains(&"MinValues"),
+            "{pod}"
+        );
     }
 }
 
