@@ -337,7 +337,7 @@ impl Engine {
                         requeue |= matches!(why, Stays::Protected(_) | Stays::Needed if candidate.nominated);
                         requeue |= matches!(why, Stays::Protected(Some(_)));
                         self.empty_since.remove(&name);
-                        steps.extend(untaint(&self.leaving, candidate).map(|step| (Key::Claim(name), step)));
+                        steps.extend(untaint(&self.leaving, candidate, now).map(|step| (Key::Claim(name), step)));
                     }
                 }
             }
@@ -479,7 +479,7 @@ fn reason_patch(claim: &NodeClaim, now: Timestamp) -> Command {
 }
 
 /// Lets pods come back to a node that was to go and does not: a removal that was given up or cut off.
-fn untaint(leaving: &BTreeSet<String>, candidate: &Candidate) -> Option<Step> {
+fn untaint(leaving: &BTreeSet<String>, candidate: &Candidate, now: Timestamp) -> Option<Step> {
     let (claim, node) = (candidate.claim, candidate.node);
     let going = claim.metadata.deletion_timestamp.is_some() || node.metadata.deletion_timestamp.is_some();
     if going || leaving.contains(&claim.name_any()) {
@@ -492,6 +492,12 @@ fn untaint(leaving: &BTreeSet<String>, candidate: &Candidate) -> Option<Step> {
         return None;
     }
     let patch = json!({"metadata": {"resourceVersion": node.resource_version()}, "spec": {"taints": taints}});
-    let command = Command::PatchNode { name: node.name_any(), patch };
-    Some(Step { commands: vec![command], ..Step::default() })
+    let mut commands = vec![Command::PatchNode { name: node.name_any(), patch }];
+    let before = claim.status.clone().unwrap_or_default();
+    let mut status = before.clone();
+    let mut set = ConditionSet::open(ConditionTypes::NODE_CLAIM, subject(claim, now), &mut status.conditions);
+    if set.clear(conditions::DISRUPTION_REASON) == Ok(true) {
+        commands.push(status_patch(claim, &before, &status));
+    }
+    Some(Step { commands, ..Step::default() })
 }

@@ -278,7 +278,7 @@ fn lists_of_types() {
         shown(&[
             "instance-types list --name c-1 --os linux",
             "instance-types list --catalog aws --name m5.",
-            "instance-types list --catalog aws --name m5. --no-headers --zone us-west-2d --capacity-type spot",
+            "instance-types list --catalog aws --region us-west-2 --name m5. --no-headers --zone us-west-2d --capacity-type spot",
             "instance-types list -f TYPES/good.yaml",
             "instance-types list -f TYPES/good.yaml -o wide",
         ])
@@ -288,7 +288,7 @@ fn lists_of_types() {
 
 #[test]
 fn all_types_are_listed() {
-    for (catalog, count) in [("kwok", 144), ("aws", 848)] {
+    for (catalog, count) in [("kwok", 144), ("aws", 1366)] {
         let json = joiner(&format!("instance-types list --catalog {catalog} -o json")).json();
         assert_eq!(json.as_array().map(Vec::len), Some(count), "{catalog}");
         let table = joiner(&format!("instance-types list --catalog {catalog} --no-headers"));

@@ -147,6 +147,47 @@ fn a_change_that_costs_a_place_is_a_finding() {
 }
 
 #[test]
+fn a_price_that_falls_because_less_runs_says_so() {
+    let run = what_if("--no-spot --edit nodepool/default:spec.limits.cpu=1");
+    assert!(
+        run.out.lines().next().is_some_and(|verdict| verdict.contains(" because less runs ")),
+        "{}",
+        run.shown()
+    );
+    // What gets dearer or cheaper for the same pods has no such excuse.
+    assert!(!what_if("--price 2").out.contains("because"), "{}", what_if("--price 2").shown());
+}
+
+#[test]
+fn the_letter_of_a_zone_is_enough_where_one_zone_has_it() {
+    let pods = "tests/what_if/aws.yaml";
+    for zone in ["a", "2a", "us-west-2a"] {
+        let run = run(&format!("-f {pods} --zone-out {zone}"), zone);
+        assert_eq!(run.code, FINE, "{}", run.shown());
+        assert!(run.out.contains("zone us-west-2a out: "), "{}", run.shown());
+    }
+    let several = run(&format!("-f {pods} --zone-out e"), "e");
+    assert_eq!(several.code, BAD_INPUT, "{}", several.shown());
+}
+
+#[test]
+fn what_machines_really_cost_counts_on_both_sides() {
+    let folder = std::env::temp_dir().join(format!("joiner-what-if-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("costs.yaml");
+    let overlay = "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {name: half}\n\
+                   spec: {requirements: [], priceAdjustment: \"-50%\"}\n";
+    std::fs::write(&file, overlay).expect("writable");
+    let plain = what_if("--scale deploy/web=20 -o json").json();
+    let half = what_if(&format!("--scale deploy/web=20 -o json --cost-model {}", file.display())).json();
+    for side in ["before", "after"] {
+        let price = |report: &Value| report[side]["pricePerHour"].as_f64().expect("a price");
+        assert!(price(&half) < price(&plain), "{side}: {half}");
+    }
+    std::fs::remove_dir_all(&folder).ok();
+}
+
+#[test]
 fn kinds_may_carry_their_group() {
     for kind in ["deployments.apps", "deployment.apps", "deployments.v1.apps", "Deployments"] {
         let run = what_if(&format!("--scale {kind}/web=20"));

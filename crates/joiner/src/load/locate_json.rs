@@ -19,6 +19,11 @@ pub fn line_in_file(file: &str, item: usize, path: &str) -> Option<usize> {
     line_in_json(std::fs::File::open(file).ok()?, item, path)
 }
 
+/// The line of a field in a file with one JSON value.
+pub fn line_of_field(file: &str, path: &str) -> Option<usize> {
+    line_in_file(file, 0, path)
+}
+
 /// The line (from 1) of the longest part of a path that is there.
 pub fn line_in_json(reader: impl Read, item: usize, path: &str) -> Option<usize> {
     let steps = steps(path);

@@ -10,6 +10,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::Value;
 
 use crate::cli::{MAX_PODS, Validate};
+use crate::commands::catalogues::Survey;
 use crate::commands::plan::Intake;
 use crate::load::objects::{line_of, read_value};
 use crate::load::{Document, Documents, Reading, Source, read_object};
@@ -50,6 +51,8 @@ pub struct Input {
     pub objects: Vec<Loaded>,
     /// What the user should know about the reading.
     pub notes: Vec<String>,
+    /// What it tells about the machines its pools want.
+    pub survey: Survey,
 }
 
 impl Input {
@@ -61,6 +64,7 @@ impl Input {
         let options = joiner_state::Options { max_pods: MAX_PODS, ..joiner_state::Options::default() };
         let mut intake = Intake::with(options, Validate::Ignore, 1);
         Documents::new(sources).for_each(&mut |document| input.take(document, &reading, &mut intake))?;
+        input.survey = intake.survey().clone();
         Ok(input)
     }
 
@@ -87,6 +91,9 @@ impl Input {
         self.notes.extend(read.notes.into_iter().filter(|note| note.contains("there is no such field")));
         if found.iter().all(|loaded| loaded.problems.is_empty()) {
             intake.read_documents(&self.files, std::slice::from_ref(&document))?;
+        } else {
+            let objects = found.iter().map(|loaded| (loaded.name.as_str(), &loaded.object));
+            intake.look_at(file, &document, objects);
         }
         self.objects.extend(found);
         document.value = None;
