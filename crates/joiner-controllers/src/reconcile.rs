@@ -337,7 +337,9 @@ impl Engine {
                         requeue |= matches!(why, Stays::Protected(_) | Stays::Needed if candidate.nominated);
                         requeue |= matches!(why, Stays::Protected(Some(_)));
                         self.empty_since.remove(&name);
-                        steps.extend(untaint(&self.leaving, candidate, now).map(|step| (Key::Claim(name), step)));
+                        steps.extend(
+                            untaint(&self.leaving, candidate, now).map(|step| (Key::Claim(name), step)),
+                        );
                     }
                 }
             }
