@@ -13,6 +13,7 @@ mod limited_pools;
 mod nodes;
 mod pools;
 mod random;
+mod services;
 mod storage;
 mod tight_limits;
 mod workloads;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 
 pub use limited_pools::limited_pools;
 pub(crate) use random::Random;
+pub use services::services;
 pub use tight_limits::tight_limits;
 
 /// How large a cluster to draw.

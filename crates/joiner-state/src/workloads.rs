@@ -12,8 +12,8 @@ use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::cluster::{Cluster, NONE, PodRecord, Standing, namespace_of, namespaced_name, without_spec};
 use crate::bytes::Pairs;
+use crate::cluster::{Cluster, NONE, PodRecord, Standing, namespace_of, namespaced_name, without_spec};
 use crate::pod_table::Intent;
 use crate::problem::{Finding, Problem};
 

@@ -7,6 +7,7 @@
 use hashbrown::HashMap;
 
 use crate::algebra::{Algebra, MachineValue};
+use crate::decide::MinValuesPolicy;
 use crate::model::ids::{GroupIdx, IdentityIdx, KeyId, NodeIdx, ReqId, TaintsId, ValueId};
 use crate::model::{FixedState, GroupSpec, Matcher, Snapshot, fixed_state, taint};
 use crate::pack::suitors::Owners;
@@ -57,6 +58,7 @@ pub struct Groups {
     states: Vec<GroupState>,
     in_use: Vec<bool>,
     pub(crate) owners: Owners,
+    min_values: MinValuesPolicy,
     required_anti: Vec<bool>,
     /// Some bound pod owns it as required anti-affinity.
     owned_by_bound: Vec<bool>,
@@ -83,7 +85,7 @@ struct SelectorIndex {
 
 impl Groups {
     /// Counts bound pods for every group some pending pod or bound anti-affinity names.
-    pub fn new(snapshot: &Snapshot, algebra: &mut Algebra) -> Self {
+    pub fn new(snapshot: &Snapshot, algebra: &mut Algebra, min_values: MinValuesPolicy) -> Self {
         let len = snapshot.groups.len();
         let mut in_use = vec![false; len];
         let mut required_anti = vec![false; len];
@@ -117,6 +119,7 @@ impl Groups {
             index: SelectorIndex::new(snapshot, algebra, &in_use),
             in_use,
             owners: Owners::new(snapshot),
+            min_values,
             required_anti,
             owned_by_bound,
             required_pending,
@@ -421,6 +424,12 @@ impl Groups {
             let pool = &world.snapshot.pools[at];
             if pool.not_ready.is_some() || !world.algebra.tolerates(pool.taints, tolerations, spare_preferred)
             {
+                continue;
+            }
+            // Whose machines must be able to have several values can't be pinned to one.
+            let pool_rq = world.algebra.get(template.requirements, key);
+            let must_have = pool_rq.and_then(|rq| world.algebra.requirement(rq).min_values);
+            if self.min_values == MinValuesPolicy::Strict && must_have.is_some_and(|least| least > 1) {
                 continue;
             }
             if let Some(met) = world.algebra.meet(template.requirements, strict) {

@@ -74,9 +74,16 @@ struct Own {
 
 #[derive(Debug)]
 enum Kind {
-    Spread { max_skew: i64, min_domains: i64, domains: std::rc::Rc<[ValueId]> },
+    Spread {
+        max_skew: i64,
+        min_domains: i64,
+        domains: std::rc::Rc<[ValueId]>,
+    },
     Affinity,
-    AntiAffinity,
+    /// Required of others, the pods it keeps away.
+    AntiAffinity {
+        targets: std::rc::Rc<[(std::rc::Rc<[ValueId]>, u32)]>,
+    },
 }
 
 /// What holds for one attempt: the minimum of each own spread.
@@ -196,7 +203,7 @@ impl Want {
             || self.own.iter().any(|own| match own.kind {
                 Kind::Spread { .. } => !own.by_host,
                 Kind::Affinity => true,
-                Kind::AntiAffinity => false,
+                Kind::AntiAffinity { .. } => false,
             })
     }
 }
@@ -266,7 +273,7 @@ impl Want {
                 min_domains: *min_domains,
                 domains: domains.clone(),
             }),
-            Kind::Affinity | Kind::AntiAffinity => None,
+            Kind::Affinity | Kind::AntiAffinity { .. } => None,
         })
     }
 
@@ -276,7 +283,9 @@ impl Want {
             Kind::Spread { max_skew, .. } => {
                 HostRule::AtMost { group: own.group, most: (*max_skew).clamp(0, i64::from(u32::MAX)) as u32 }
             }
-            Kind::AntiAffinity => HostRule::AtMost { group: own.group, most: u32::from(own.counts_itself) },
+            Kind::AntiAffinity { .. } => {
+                HostRule::AtMost { group: own.group, most: u32::from(own.counts_itself) }
+            }
             Kind::Affinity => HostRule::Company { group: own.group },
         })
     }

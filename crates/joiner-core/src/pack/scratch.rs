@@ -158,7 +158,7 @@ impl<'s> Scratch<'s> {
         opened: &[(GroupIdx, ValueId)],
     ) -> Self {
         let mut algebra = Algebra::new(&snapshot.vocabulary);
-        let mut groups = Groups::new(snapshot, &mut algebra);
+        let mut groups = Groups::new(snapshot, &mut algebra, options.min_values);
         groups.count_over(opened);
         let mut offers = OfferTable::default();
         let mut watch = Watch::new(snapshot, &mut algebra, &mut offers, &prepared.templates, &mut groups);
@@ -193,7 +193,7 @@ impl<'s> Scratch<'s> {
 
     /// Back to the state in which nothing is placed; what is known of requirements and offerings stays.
     pub(super) fn reset(&mut self, prepared: &Prepared) {
-        self.groups = Groups::new(self.snapshot, &mut self.algebra);
+        self.groups = Groups::new(self.snapshot, &mut self.algebra, self.options.min_values);
         self.groups.count_over(&self.watch.opened);
         self.room = prepared.room.clone();
         self.on_node = vec![NodeLoad::default(); self.snapshot.nodes.len()];

@@ -1,7 +1,7 @@
 //! Who of the run wants to be with, or away from, pods like one.
 //!
 //! A pod without wishes of its own is often the one that others wait for: where it goes they must go, or can't. So when a value is chosen for
-//! its machine, those who could be served there count, and those who would lose the last value that is free to them.
+//! its machine, those who could be served there count, and those who would lose the last value that is free to them. The same goes for a pod that keeps others away.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -35,7 +35,12 @@ pub(crate) struct Owners {
     /// By class.
     pods: Vec<u32>,
     reach: HashMap<(ClassIdx, KeyId), Rc<[ValueId]>, FixedState>,
+    /// By group of anti-affinity: where the pods could go that it selects, and how many they are.
+    targets: HashMap<GroupIdx, Rc<[Target]>, FixedState>,
 }
+
+/// Values that some pods could get on a new machine, by name, and how many pods.
+type Target = (Rc<[ValueId]>, u32);
 
 impl Owners {
     /// Of the pods that wait; those of buffers want nothing of anybody.
@@ -52,7 +57,8 @@ impl Owners {
         }
         let mut pods = vec![0; snapshot.classes.len()];
         snapshot.pods.iter().for_each(|pod| pods[pod.class.at()] += 1);
-        Self { of_group, pods, reach: HashMap::with_hasher(fixed_state()) }
+        let (reach, targets) = (HashMap::with_hasher(fixed_state()), HashMap::with_hasher(fixed_state()));
+        Self { of_group, pods, reach, targets }
     }
 }
 
@@ -84,6 +90,35 @@ impl Groups {
             }
         }
         suitors
+    }
+
+    /// The pods that wait and that a group of required anti-affinity keeps away from its owners.
+    pub(crate) fn targets(&mut self, world: &mut World, group: GroupIdx) -> Rc<[Target]> {
+        if let Some(known) = self.owners.targets.get(&group) {
+            return known.clone();
+        }
+        let snapshot = world.snapshot;
+        let key = snapshot.group(group).key();
+        let mut targets: Vec<Target> = Vec::new();
+        for (at, class) in snapshot.classes.iter().enumerate() {
+            let waits = !class.filler && class.refused.is_none();
+            if waits && self.selected(snapshot, world.algebra, class.identity).inverse.contains(&group) {
+                let (reach, pods) = (self.reach(world, ClassIdx::new(at), key), self.owners.pods[at]);
+                match targets.iter_mut().find(|(known, _)| *known == reach) {
+                    Some((_, known)) => *known += pods,
+                    None => targets.push((reach, pods)),
+                }
+            }
+        }
+        let targets: Rc<[Target]> = targets.into();
+        self.owners.targets.insert(group, targets.clone());
+        targets
+    }
+
+    /// How many pods would have owners of a group at every value that they can reach.
+    pub(crate) fn barred(&self, group: GroupIdx, (reach, pods): &Target, value: ValueId) -> u32 {
+        let taken = |other: &ValueId| *other == value || self.owner_count(group, *other) > 0;
+        if reach.contains(&value) && reach.iter().all(taken) { *pods } else { 0 }
     }
 
     /// Values of a key that pods of a class could get on a new machine, whatever they give up.

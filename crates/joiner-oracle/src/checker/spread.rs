@@ -13,11 +13,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Violation;
 use super::predicates::{covers, selects, untolerated};
 use super::seats::{Facts, HOSTNAME};
 use super::surface::Ask;
 use super::topology::{Domain, Map, Place, Sitting};
+use super::{Policy, Violation};
 use crate::world::{Expr, Spread, Taint, Toleration, World};
 
 /// Pods that own an equal constraint and may use the same nodes.
@@ -44,6 +44,7 @@ struct Potential {
 pub(super) struct Judge<'j, 'w> {
     world: &'w World,
     facts: &'w Facts,
+    policy: Policy,
     places: &'j [Place<'w>],
     sittings: &'j [Sitting<'w>],
     classes: Vec<Class<'w>>,
@@ -61,6 +62,7 @@ impl<'j, 'w> Judge<'j, 'w> {
         facts: &'w Facts,
         places: &'j [Place<'w>],
         sittings: &'j [Sitting<'w>],
+        policy: Policy,
     ) -> Judge<'j, 'w> {
         let mut classes: BTreeMap<String, Class<'w>> = BTreeMap::new();
         for (index, sitting) in sittings.iter().enumerate().filter(|(_, sitting)| sitting.new) {
@@ -81,6 +83,7 @@ impl<'j, 'w> Judge<'j, 'w> {
         let mut judge = Judge {
             world,
             facts,
+            policy,
             places,
             sittings,
             classes: classes.into_values().collect(),
@@ -117,6 +120,12 @@ impl<'j, 'w> Judge<'j, 'w> {
             Potential { values: BTreeSet::new(), values_minding_nothing: BTreeSet::new(), can_open: false };
         for (index, pool) in self.world.pools.iter().enumerate() {
             if pool.replicas.is_some() {
+                continue;
+            }
+            // Whose machines must be able to have several values is of no use to pods for which one is chosen.
+            let must_have =
+                |expr: &Expr| expr.key == class.spread.key && expr.min_values.is_some_and(|least| least > 1);
+            if !self.policy.best_effort_min_values && pool.requirements.iter().any(must_have) {
                 continue;
             }
             if untolerated(&pool.taints, tolerations).is_some()

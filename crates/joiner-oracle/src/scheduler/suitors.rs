@@ -9,15 +9,16 @@ use super::state::Run;
 use super::topology::future_values;
 use crate::world::Pod;
 
-/// Where the owners of required affinity and anti-affinity could go: values on new machines, whatever they give up.
+/// Where pods could go, by the keys of required affinity and anti-affinity of the run: values on new machines, whatever they give up.
 pub(super) fn reach(run: &Run<'_>) -> BTreeMap<(String, String), Rc<BTreeSet<String>>> {
     let soft_taints = has_soft_taints(run.world);
     let mut known: BTreeMap<String, Rc<BTreeSet<String>>> = BTreeMap::new();
     let mut reach = BTreeMap::new();
+    let terms = run.world.pods.iter().flat_map(|pod| pod.affinity.iter().chain(&pod.anti_affinity));
+    let keys: BTreeSet<&str> =
+        terms.map(|term| stable_key(&term.key)).filter(|key| *key != HOSTNAME).collect();
     for owner in run.packed.iter().copied() {
-        let terms = owner.affinity.iter().chain(&owner.anti_affinity);
-        let keys: BTreeSet<&str> = terms.map(|term| stable_key(&term.key)).collect();
-        for key in keys.into_iter().filter(|key| *key != HOSTNAME) {
+        for key in keys.iter().copied() {
             let alike =
                 format!("{key} {:?}", (&owner.node_selector, &owner.required_terms, &owner.tolerations));
             let values =
@@ -54,5 +55,22 @@ impl Suitor {
             && self.reach.contains(value)
             && count(value) == 0
             && self.reach.iter().all(|other| other == value || count(other) > 0)
+    }
+}
+
+/// Whom a required anti-affinity term of the pod at hand keeps away.
+#[derive(Debug, Default)]
+pub(super) struct KeptAway {
+    /// Where each of them could go.
+    pub targets: Vec<Rc<BTreeSet<String>>>,
+    /// Value → owners of such a term there.
+    pub owners: BTreeMap<String, i64>,
+}
+
+impl KeptAway {
+    /// How many would have an owner at every value they can reach.
+    pub fn barred(&self, value: &str) -> usize {
+        let taken = |other: &String| other == value || self.owners.contains_key(other);
+        self.targets.iter().filter(|reach| reach.contains(value) && reach.iter().all(taken)).count()
     }
 }

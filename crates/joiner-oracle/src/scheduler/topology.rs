@@ -11,7 +11,7 @@ use super::nano;
 use super::pods::{HOSTNAME, Rung, any_term_matches, is_tolerated, listed, pod_id};
 use super::requirement::{Requirement, Requirements, Side, add, stable_key};
 use super::state::{OpenMachine, Run, State};
-use super::suitors::Suitor;
+use super::suitors::{KeptAway, Suitor};
 use crate::world::{AffinityTerm, Labels, Node, Pod, Selector, Spread, Taint, World};
 
 /// Where a pod stands.
@@ -39,6 +39,8 @@ pub(super) struct Rule {
     counts: BTreeMap<String, i64>,
     /// For `Selected`: who wants it.
     suitor: Option<Suitor>,
+    /// For required `AntiAffinity`: where each pod of the run that it selects could go, and where the owners of such terms are.
+    kept_away: Option<KeptAway>,
 }
 
 #[derive(Debug)]
@@ -103,14 +105,16 @@ pub(super) fn rules(run: &Run<'_>, state: &State<'_>, rung: &Rung<'_>) -> Vec<Ru
     for (_, term) in &pod.preferred_affinity {
         rules.extend(affinity_rules(run, &standing, pod, &[term]));
     }
-    let preferred = pod.preferred_anti_affinity.iter().map(|(_, term)| term);
-    for term in pod.anti_affinity.iter().chain(preferred) {
+    let required = pod.anti_affinity.iter().map(|term| (true, term));
+    let preferred = pod.preferred_anti_affinity.iter().map(|(_, term)| (false, term));
+    for (required, term) in required.chain(preferred) {
         rules.push(Rule {
             key: stable_key(&term.key).to_owned(),
             demand: Demand::AntiAffinity,
             pins: true,
             counts: selected_counts(run, &standing, pod, &[term], &term.key),
             suitor: None,
+            kept_away: required.then(|| kept_away(run, &standing, pod, term)),
         });
     }
     rules.extend(inverse_rules(run, &standing, pod));
@@ -181,6 +185,7 @@ fn spread_rule(run: &Run<'_>, standing: &[Standing<'_>], rung: &Rung<'_>, spread
         pins: true,
         counts,
         suitor: None,
+        kept_away: None,
     }
 }
 
@@ -246,6 +251,10 @@ pub(super) fn future_values(run: &Run<'_>, rung: &Rung<'_>, key: &str) -> BTreeS
         if contradictory || !rung.tolerates(&template.pool.taints) {
             continue;
         }
+        // Whose machines must be able to have several values can't be pinned to one.
+        if run.options.strict_min_values && template.min_values.get(key).is_some_and(|least| *least > 1) {
+            continue;
+        }
         let Ok(requirements) = run.template_side().narrow(&template.requirements, &strict) else { continue };
         let offered = &run.choices[&template.pool.name];
         for choice in offered.iter().filter(|choice| choice.intersects(&requirements)) {
@@ -275,6 +284,7 @@ fn affinity_rules(run: &Run<'_>, standing: &[Standing<'_>], pod: &Pod, terms: &[
             pins: true,
             counts,
             suitor: None,
+            kept_away: None,
         })
         .collect()
 }
@@ -289,7 +299,8 @@ fn inverse_rules(run: &Run<'_>, standing: &[Standing<'_>], pod: &Pod) -> Vec<Rul
             let key = stable_key(&term.key).to_owned();
             let counts = count_by_value(run, std::iter::once(owner), &key);
             // A virtual pod keeps others away, but nobody is pinned for its sake.
-            rules.push(Rule { key, demand: Demand::Inverse, pins: !owner.pod.filler, counts, suitor: None });
+            let pins = !owner.pod.filler;
+            rules.push(Rule { key, demand: Demand::Inverse, pins, counts, suitor: None, kept_away: None });
         }
     }
     rules
@@ -321,11 +332,39 @@ fn selected_rules(run: &Run<'_>, standing: &[Standing<'_>], pod: &Pod) -> Vec<Ru
                         together,
                         reach: run.reach[&(pod_id(owner), key.to_owned())].clone(),
                     }),
+                    kept_away: None,
                 });
             }
         }
     }
     rules
+}
+
+/// Whom a required anti-affinity term of a pod keeps away.
+fn kept_away(run: &Run<'_>, standing: &[Standing<'_>], pod: &Pod, term: &AffinityTerm) -> KeptAway {
+    let key = stable_key(&term.key);
+    if key == HOSTNAME {
+        return KeptAway::default();
+    }
+    let is_same = |owner: &Pod, other: &AffinityTerm| {
+        stable_key(&other.key) == key
+            && other.selector == term.selector
+            && run.packed.iter().chain(&standing.iter().map(|standing| standing.pod).collect::<Vec<_>>()).all(
+                |third| {
+                    covers_namespace(run.world, owner, other, &third.namespace)
+                        == covers_namespace(run.world, pod, term, &third.namespace)
+                },
+            )
+    };
+    let owns = |standing: &&Standing<'_>| {
+        standing.pod.anti_affinity.iter().any(|other| is_same(standing.pod, other))
+    };
+    let selected = run.packed.iter().filter(|other| term_selects(run.world, pod, term, other));
+    let reach = |other: &&Pod| run.reach[&(pod_id(other), key.to_owned())].clone();
+    KeptAway {
+        targets: selected.map(reach).collect(),
+        owners: count_by_value(run, standing.iter().filter(owns), key),
+    }
 }
 
 /// How many pods that match all the terms stand at each value of the key.
@@ -480,7 +519,18 @@ fn values_in_order(
             machine.requirements.get(key).and_then(Requirement::single_value) == Some(value)
         };
         let machines = opened.iter().filter(is_there).count();
-        (spread, Reverse(unserved.len()), displaced.len(), !occupied, price(value), machines, value.clone())
+        let away = of_key.iter().filter_map(|rule| rule.kept_away.as_ref());
+        let barred: usize = away.map(|away| away.barred(value)).sum();
+        (
+            spread,
+            Reverse(unserved.len()),
+            displaced.len(),
+            barred,
+            !occupied,
+            price(value),
+            machines,
+            value.clone(),
+        )
     });
     valid.into_iter().map(Some).collect()
 }

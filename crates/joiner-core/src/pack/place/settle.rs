@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Attempt, Settled};
+use super::{Attempt, Settled, WantKey};
 use crate::algebra::MachineValue;
 use crate::decide::{MinValuesPolicy, ReservedMode};
 use crate::model::ids::*;
@@ -94,6 +94,47 @@ impl Scratch<'_> {
             }
         }
         if refused { Settled::Refused } else { Settled::NoOffering }
+    }
+
+    /// Which of a pool's minValues no value that the topology of a pod allows would leave, with what it leaves at best and what it must;
+    /// `None` where some value would do, or none is allowed.
+    pub(crate) fn min_values_if_pinned(
+        &mut self,
+        class: ClassIdx,
+        rung: usize,
+        pool: PoolIdx,
+        met: ReqId,
+        set: &[u64],
+    ) -> Option<(KeyId, u32, u32)> {
+        let want = self.want(class, rung);
+        let query = self.query(&want);
+        let catalogue = self.snapshot.pools[pool.at()].catalogue;
+        for WantKey { key, .. } in &want.keys {
+            let mut values = Vec::new();
+            values_of(self.snapshot, &self.algebra, catalogue, set, met, *key, &mut values);
+            values.retain(|value| self.value_ok(&want, &query, *key, *value));
+            let mut missed: Option<(KeyId, u32, u32)> = None;
+            let mut some_do = values.is_empty();
+            for value in values {
+                let pinned = self.algebra.pin(met, *key, value);
+                let mut narrowed = set.to_vec();
+                let allowed = self.offers.of(self.snapshot, &self.algebra, catalogue, pinned);
+                offer_set::and_into(&mut narrowed, &allowed);
+                let short = self.templates[pool.at()].min_values.iter().find_map(|wanted| {
+                    let (have, need) = self.distinct_values(pool, pinned, &narrowed, *wanted);
+                    (have < need).then_some((*wanted, have, need))
+                });
+                match short {
+                    None => some_do = true,
+                    Some(short) if missed.is_none_or(|(_, have, _)| short.1 > have) => missed = Some(short),
+                    Some(_) => {}
+                }
+            }
+            if !some_do && missed.is_some() {
+                return missed;
+            }
+        }
+        None
     }
 
     /// The last questions: volume limits of types, minValues, reservations.

@@ -49,10 +49,16 @@ impl Scratch<'_> {
                     },
                 },
                 GroupSpec::Affinity { .. } => Kind::Affinity,
-                GroupSpec::AntiAffinity { .. } => Kind::AntiAffinity,
+                GroupSpec::AntiAffinity { .. } => Kind::AntiAffinity {
+                    targets: if by_host || !class.anti_affinity.contains(group) {
+                        std::rc::Rc::from([])
+                    } else {
+                        self.groups.targets(&mut world, *group)
+                    },
+                },
             };
             if !by_host {
-                let must_exist = !matches!(kind, Kind::AntiAffinity);
+                let must_exist = !matches!(kind, Kind::AntiAffinity { .. });
                 match keys.iter_mut().find(|(have, _)| *have == key) {
                     Some((_, exists)) => *exists |= must_exist,
                     None => keys.push((key, must_exist)),
@@ -145,7 +151,7 @@ impl Scratch<'_> {
                     filter::spread_ok(count, own.counts_itself, *minimum, *max_skew)
                 }
                 Kind::Affinity => filter::affinity_ok(count, || self.may_be_first(own)),
-                Kind::AntiAffinity => filter::anti_affinity_ok(count),
+                Kind::AntiAffinity { .. } => filter::anti_affinity_ok(count),
             };
             if !ok {
                 return false;
@@ -172,7 +178,7 @@ impl Scratch<'_> {
                         return HostVerdict::Never;
                     }
                 }
-                Kind::AntiAffinity => {
+                Kind::AntiAffinity { .. } => {
                     if !filter::anti_affinity_ok(count) {
                         return HostVerdict::Never;
                     }
@@ -236,11 +242,18 @@ impl Scratch<'_> {
         let suitors = || want.suitors.iter().filter(|suitor| suitor.key == key);
         let unserved = suitors().map(|suitor| self.groups.unserved(suitor, value)).sum();
         let displaced = suitors().map(|suitor| self.groups.displaced(suitor, value)).sum();
+        let barred = want.own.iter().filter(|own| own.key == key).map(|own| match &own.kind {
+            Kind::AntiAffinity { targets } => {
+                targets.iter().map(|target| self.groups.barred(own.group, target, value)).sum()
+            }
+            Kind::Spread { .. } | Kind::Affinity => 0,
+        });
+        let barred: u32 = barred.sum();
         let occupied =
             want.selected.peers.iter().any(|group| {
                 self.snapshot.group(*group).key() == key && self.groups.count(*group, value) > 0
             });
-        (spread, Reverse(unserved), displaced, !occupied, price, self.pinned_machines(key, value))
+        (spread, Reverse(unserved), displaced, barred, !occupied, price, self.pinned_machines(key, value))
     }
 
     /// The lowest price that a machine with a value of a key can have, nano-dollars per hour. What is drawn from something finite counts only
@@ -263,6 +276,6 @@ impl Scratch<'_> {
     }
 }
 
-/// Pods in the pod's own spreads; pods that could be served there; pods that would have no value left; whether nobody is there; the price; machines
-/// pinned there.
-type Rank = (SmallVec<[u32; 2]>, Reverse<u32>, u32, bool, i64, i32);
+/// Pods in the pod's own spreads; pods that could be served there; pods that would have no value left because of those the pod stands for, and because of
+/// the pod; whether nobody is there; the price; machines pinned there.
+type Rank = (SmallVec<[u32; 2]>, Reverse<u32>, u32, u32, bool, i64, i32);
