@@ -374,10 +374,12 @@ async fn two_nodes_with_one_id_make_the_claim_wait_and_stay() {
     stage.pass(5).await;
     let claim = stage.claims().await.remove(0);
     let id = claim.status.as_ref().unwrap().provider_id.clone().unwrap();
+    running.kill().await;
     for name in ["first", "second"] {
         let node = json!({"metadata": {"name": name}, "spec": {"providerID": id}});
         create(&all::<Node>(&stage), node).await;
     }
+    let running = stage.start();
     // Before its own node comes: two strangers that say they were it.
     stage.pass(10).await;
     let waiting = all::<NodeClaim>(&stage).get(&claim.name_any()).await.unwrap();
@@ -544,7 +546,7 @@ async fn what_holds_a_drain_stands_on_the_claim_until_it_lets_go() {
 
 async fn attach(stage: &Stage, node: &str, volume: &str) {
     let attachment = json!({"metadata": {"name": format!("attached-{volume}")},
-        "spec": {"attacher": "example.com/disk", "nodeName": node, "source": {"persistentVolumeName": volume}}});
+        "spec": {"attacher": "disk.example.com", "nodeName": node, "source": {"persistentVolumeName": volume}}});
     create(&all::<VolumeAttachment>(stage), attachment).await;
 }
 
@@ -557,7 +559,7 @@ async fn a_volume_that_nobody_can_detach_is_not_waited_for_for_ever() {
     let storage = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "used"});
     create(&claims, json!({"metadata": {"name": "data"}, "spec": storage})).await;
     let volume = json!({"metadata": {"name": "used"}, "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
-        "csi": {"driver": "example.com/disk", "volumeHandle": "1"}, "claimRef": {"namespace": "default", "name": "data"}}});
+        "csi": {"driver": "disk.example.com", "volumeHandle": "1"}, "claimRef": {"namespace": "default", "name": "data"}}});
     create(&all::<PersistentVolume>(&stage), volume).await;
     attach(&stage, &name, "used").await;
     attach(&stage, &name, "lost").await;

@@ -67,6 +67,10 @@ async fn restore(stage: &Stage, text: &str, last: &str) {
             ] {
                 new["metadata"].as_object_mut().unwrap().remove(field);
             }
+            if kind == "Pod" {
+                // Their ReplicaSet was not recorded, and the server collects what has lost its owner.
+                new["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+            }
             let _ = api.delete(name, &DeleteParams::default()).await;
             let made =
                 api.create(&PostParams::default(), &serde_json::from_value(new).unwrap()).await.unwrap();
