@@ -28,6 +28,7 @@ use crate::metrics::Metrics;
 use crate::observed_times::ObservedTimes;
 use crate::planning::Planning;
 use crate::pods::{self, CachedPod};
+use crate::portions::{BusiestTurn, PORTION, Portions};
 use crate::provision::Nominations;
 use crate::pulse::Pulse;
 use crate::queue::{Key, Queue};
@@ -45,8 +46,8 @@ use crate::watch_health::WatchHealth;
 
 /// Reports that may wait.
 const ROOM: usize = 4096;
-/// Events taken in before keys are reconciled.
-const AT_ONCE: usize = 1024;
+/// So many launches are not kept waiting for others.
+const LAUNCHES: usize = 256;
 /// The loop wakes at least so often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 /// Decisions a summary carries.
@@ -108,6 +109,11 @@ impl Controllers {
     /// Whether the loop gets on.
     pub fn pulse(&self) -> Pulse {
         self.engine.pulse.clone()
+    }
+
+    /// How much has been done at most before the loop listened again.
+    pub fn busiest_turn(&self) -> BusiestTurn {
+        self.engine.portions.busiest.clone()
     }
 
     /// Runs until told to end. Writes that are under way are finished first, if that does not take too long.
@@ -175,6 +181,7 @@ pub(crate) struct Engine {
     /// When keys that read many objects were last reconciled.
     reconciled: BTreeMap<Key, Monotonic>,
     pub(crate) to_launch: Vec<Arc<NodeClaim>>,
+    pub(crate) portions: Portions,
     /// Machines that their providers could not be told of, by the provider's name.
     pub(crate) to_adopt: BTreeMap<String, Vec<Unregistered>>,
     pub(crate) reports: mpsc::Sender<Report>,
@@ -263,6 +270,7 @@ impl Engine {
             times: ObservedTimes::default(),
             reconciled: BTreeMap::new(),
             to_launch: Vec::new(),
+            portions: Portions::default(),
             to_adopt: BTreeMap::new(),
             reports,
             inbox: Some(inbox),
@@ -290,7 +298,11 @@ impl Engine {
         loop {
             let now = self.clock.monotonic();
             let due = self.queue.next_due().filter(|_| self.acts());
-            let pause = due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP));
+            let pause = match self.portions.is_empty() {
+                true => due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP)),
+                false => Duration::ZERO,
+            };
+            self.portions.rest();
             self.metrics.set_queue_depth(self.queue.len());
             self.metrics.stalled(woke.elapsed());
             self.pulse.rests();
@@ -311,14 +323,15 @@ impl Engine {
                     woke = self.wakes();
                     let Some(event) = event else { break };
                     self.take_event(event);
-                    for _ in 1..AT_ONCE {
+                    for _ in 1..PORTION {
                         let Ok(event) = events.try_recv() else { break };
                         self.take_event(event);
                     }
                 }
-                () = self.clock.sleep(pause) => woke = self.wakes(),
+                () = self.rest(pause) => woke = self.wakes(),
             }
             while self.tasks.try_join_next().is_some() {}
+            self.go_on(self.now());
             self.started |= self.cache.is_filled();
             self.follow_fence();
             if self.acts() {
@@ -336,9 +349,18 @@ impl Engine {
         Instant::now()
     }
 
+    /// Lets others get on, and time pass.
+    async fn rest(&self, time: Duration) {
+        match time.is_zero() {
+            true => tokio::task::yield_now().await,
+            false => self.clock.sleep(time).await,
+        }
+    }
+
     /// What is known changes.
     pub(crate) fn take_in(&mut self) {
         self.generation += 1;
+        self.portions.count();
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -349,12 +371,14 @@ impl Engine {
         Present::of(&*self.clock)
     }
 
-    /// Reconciles everything that is due.
+    /// Reconciles what is due, a portion of it at a time.
     fn turn(&mut self) {
         let Present { wall: now, monotonic } = self.present();
         self.roster.refresh(&self.cache, &self.registry);
         self.decided_usd_per_hour = 0.0;
-        while let Some(key) = self.queue.pop(monotonic) {
+        for _ in 0..PORTION {
+            let Some(key) = self.queue.pop(monotonic) else { break };
+            self.portions.count();
             if let Some(again) = self.busy.get_mut(&key) {
                 *again = true;
                 continue;
@@ -365,7 +389,11 @@ impl Engine {
             }
             self.reconcile_safely(&key, now);
         }
-        self.launch();
+        // Machines are asked for together, even if their claims are due in several portions.
+        let more = self.queue.next_due().is_some_and(|due| due <= monotonic);
+        if !more || self.to_launch.len() >= LAUNCHES {
+            self.launch();
+        }
     }
 
     /// When a key may be reconciled, if not now. Reading all machines costs as much as there are machines, and in busy times each change
@@ -392,11 +420,7 @@ impl Engine {
             let usd_per_hour = self.roster.totals().dollars_per_hour;
             return self.imagine(key, step, Moment { now, snapshot: self.generation, usd_per_hour });
         }
-        for note in &step.notes {
-            if let Some((name, command)) = self.recorder.record(note, now) {
-                self.spawn(Key::Event(name), Vec::new(), vec![command]);
-            }
-        }
+        self.portions.add_notes(step.notes, now);
         let commands: Vec<&Command> = step.each.iter().chain(&step.commands).collect();
         for decided in step.decisions {
             let before = self.roster.totals().dollars_per_hour + self.decided_usd_per_hour;

@@ -39,7 +39,7 @@ impl Key {
             Self::Pool(_) => "nodepool.counter",
             Self::Provision => "provisioner",
             Self::Disruption => "disruption",
-            Self::Collect => "nodeclaim.garbagecollection",
+            Self::Collect | Self::Machine(_) => "nodeclaim.garbagecollection",
             Self::Adoption => "nodeclaim.adoption",
             Self::Event(_) => "events",
             Self::Record => "record",

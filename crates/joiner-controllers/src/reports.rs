@@ -14,9 +14,10 @@ use kube::ResourceExt;
 use crate::collect::Examined;
 use crate::command::{Command, Done, Failure, Step};
 use crate::deciding::Question;
-use crate::decision::{Decided, described, subject_of};
+use crate::decision::{Decided, subject_of};
 use crate::engine::Engine;
 use crate::pods::CachedPod;
+use crate::portions::Answers;
 use crate::queue::Key;
 use crate::record::Note;
 use crate::slim;
@@ -58,17 +59,10 @@ impl Engine {
         let now = self.now();
         match report {
             Report::Ran { key, each, ordered } => {
-                let again = self.busy.remove(&key) == Some(true);
-                let results = each.iter().chain(&ordered).map(|(_, result)| result);
-                self.journal.record_outcomes(&key, results, now);
-                let mut worst: Option<((Verb, Subject), Failure)> = None;
-                for (command, result) in each.into_iter().chain(ordered) {
-                    self.measure_command(&command, &result);
-                    if let Some(failure) = self.took(&key, &command, result, now) {
-                        worst.get_or_insert((described(&command), failure));
-                    }
-                }
-                self.requeue_after_step(&key, worst, again, now);
+                let results: Vec<_> = each.into_iter().chain(ordered).collect();
+                self.journal.record_outcomes(&key, results.iter().map(|(_, result)| result), now);
+                // The key stays busy until all of them have been dealt with.
+                self.portions.add_answers(Answers::new(key, results));
             }
             Report::Launched(claim, outcome) => {
                 self.busy.remove(&Key::Claim(claim.name_any()));
@@ -119,7 +113,7 @@ impl Engine {
     }
 
     /// One command's answer; what is returned still has to be dealt with.
-    fn took(
+    pub(crate) fn took(
         &mut self,
         key: &Key,
         command: &Command,
@@ -218,7 +212,7 @@ impl Engine {
     }
 
     /// When a key whose step is done comes next.
-    fn requeue_after_step(
+    pub(crate) fn requeue_after_step(
         &mut self,
         key: &Key,
         worst: Option<((Verb, Subject), Failure)>,

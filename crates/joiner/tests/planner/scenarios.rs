@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use joiner::cli::Catalog;
 use joiner_provider_kwok::Catalogue;
 use serde_json::Value;
 
@@ -67,7 +68,12 @@ fn run(scenario: &Scenario, path: &Path) -> Result<Value, String> {
         Some(Catalogue::from_text(name, &text).map_err(|error| error.to_string())?)
     } else if options["instanceTypes"].is_null() {
         match options["catalog"].as_str() {
-            Some("aws") => Some(Catalogue::aws()),
+            Some("aws") => {
+                arguments.catalogue.catalog = Some(Catalog::Aws);
+                arguments.catalogue.aws.region = options["region"].as_str().map(str::to_owned);
+                None
+            }
+            Some("by-class") => None,
             Some("kwok") | None => Some(Catalogue::hypothetical()),
             Some(other) => panic!("no catalogue {other}"),
         }
