@@ -209,7 +209,8 @@ fn allows_nothing(budget: &PodDisruptionBudget, pods: &[CachedPod]) -> bool {
         return allowed <= 0;
     }
     let Some(spec) = &budget.spec else { return false };
-    let is_one = |pod: &&CachedPod| pods::is_active(pod) && pods::node_name(pod).is_some() && selects(budget, pod);
+    let is_one =
+        |pod: &&CachedPod| pods::is_active(pod) && pods::node_name(pod).is_some() && selects(budget, pod);
     let count = pods.iter().filter(is_one).count() as i64;
     let of = |amount: &IntOrString| match amount {
         IntOrString::Int(number) => i64::from(*number),
@@ -293,7 +294,10 @@ mod tests {
             let budgets: Vec<PodDisruptionBudget> = budgets.iter().cloned().map(of).collect();
             let objects = Objects {
                 budgets: BTreeMap::from([("shop".to_owned(), budgets.iter().collect())]),
-                pods: BTreeMap::from([("shop".to_owned(), vec![CachedPod::new(&one), CachedPod::new(&other)])]),
+                pods: BTreeMap::from([(
+                    "shop".to_owned(),
+                    vec![CachedPod::new(&one), CachedPod::new(&other)],
+                )]),
                 ..Objects::default()
             };
             held(pod, objects)

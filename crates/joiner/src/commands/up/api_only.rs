@@ -49,11 +49,7 @@ async fn serve(arguments: &UpArgs, streams: &mut Streams<'_>) -> anyhow::Result<
     let address = SocketAddr::new(arguments.listen, arguments.port);
     let endpoint = Endpoint::open(address, &credentials).await?;
     let kubeconfig =
-        Kubeconfig::write(
-        arguments.kubeconfig_path(),
-        arguments.data_dir.is_some(),
-        endpoint.kubeconfig(),
-    )?;
+        Kubeconfig::write(arguments.kubeconfig_path(), arguments.data_dir.is_some(), endpoint.kubeconfig())?;
     writeln!(
         streams.out,
         "A Kubernetes API ({VERSION}) listens on https://{}. Nothing runs behind it.\n",

@@ -137,7 +137,8 @@ fn holds(items: &[Item]) -> Vec<(String, Option<String>, Hold)> {
         found.extend(movable.holds_node(node, pool).map(|hold| (node.name_any(), None, hold)));
     }
     for pod in &pods {
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty());
+        let node =
+            pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty());
         let Some(node) = node else { continue };
         let name = format!("{}/{}", space(&pod.metadata.namespace), pod.name_any());
         found.extend(movable.holds_pod(pod).map(|hold| (node.to_owned(), Some(name), hold)));
