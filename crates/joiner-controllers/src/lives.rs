@@ -38,6 +38,8 @@ pub(crate) struct Lives {
     counted: BTreeSet<String>,
     /// When providers were last asked for machines of nodes that are not ready, by provider id.
     asked: BTreeMap<String, Monotonic>,
+    /// Machines of which the provider said then that there are none.
+    absent: BTreeSet<String>,
     /// Which providers' lists are not believed for now.
     pub(crate) distrust: Distrust,
 }
@@ -48,6 +50,16 @@ impl Lives {
         let results = self.registrations.entry(pool.uid().unwrap_or_default()).or_default();
         results.follow(pool, class_generation);
         results
+    }
+
+    /// Whether the provider has said that there is no such machine, its node being as silent as then.
+    pub(crate) fn is_absent(&self, provider_id: &str) -> bool {
+        self.absent.contains(provider_id)
+    }
+
+    /// The node of a machine is ready: whatever was said of the machine, it is there.
+    pub(crate) fn is_back(&mut self, provider_id: &str) {
+        self.absent.remove(provider_id);
     }
 }
 
@@ -91,6 +103,8 @@ impl Engine {
             let id = change.old.as_ref().and_then(|node| node.spec.as_ref()?.provider_id.as_ref());
             if let Some(id) = id {
                 self.lives.asked.remove(id);
+                self.lives.absent.remove(id);
+                self.pauses.remove(&Key::Machine(id.clone()));
                 // A claim that is left still has to see its machine's end.
                 if !self.cache.has_claim_with_id(id) {
                     self.gone.remove(id);
@@ -230,7 +244,7 @@ impl Engine {
         let interval = self.settings.instance_interval;
         let due = self.lives.asked.get(&id).map_or(now, |last| *last + interval);
         let key = Key::Machine(id.clone());
-        if id.is_empty() || self.gone.contains(&id) || self.busy.contains_key(&key) {
+        if id.is_empty() || self.lives.is_absent(&id) || self.busy.contains_key(&key) {
             return;
         }
         if now < due {
@@ -250,7 +264,7 @@ impl Engine {
         let nodes: Vec<String> = self.cache.nodes_with_id(provider_id).map(|node| node.name_any()).collect();
         // Nobody would ever forget what nobody carries.
         if !nodes.is_empty() {
-            self.gone.insert(provider_id.clone());
+            self.lives.absent.insert(provider_id.clone());
         }
         nodes.into_iter().for_each(|node| self.enqueue(Key::Node(node)));
     }

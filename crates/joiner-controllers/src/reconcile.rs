@@ -127,8 +127,10 @@ impl Engine {
         if node.metadata.deletion_timestamp.is_none() || !finalizer {
             return;
         }
-        if !emptiness::is_ready(&node) {
-            self.doubt_machine(&node, &class);
+        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default();
+        match emptiness::is_ready(&node) {
+            true => self.lives.is_back(&id),
+            false => self.doubt_machine(&node, &class),
         }
         let (present, cache) = (self.present(), &self.cache);
         let deleted = node.metadata.deletion_timestamp.as_ref().map(|time| time.0);
@@ -137,7 +139,6 @@ impl Engine {
             self.times.observe_claim(claim, present);
         }
         cache.pods_on(name).for_each(|pod| self.times.observe_pod(pod, present));
-        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
         let claim = cache.claim_of(&node).cloned();
         let step = termination::node_step(&termination::NodeFacts {
             node: &node,
@@ -146,7 +147,7 @@ impl Engine {
             pods: cache.pods_on(name).map(|pod| &**pod).collect(),
             attached: cache.attachments_to(name).filter_map(|of| self.attached(of)).collect(),
             budgets: cache.budgets.values().map(|of| &**of).collect(),
-            machine_gone: id.is_some_and(|id| self.gone.contains(id)),
+            machine_gone: self.gone.contains(&id) || self.lives.is_absent(&id),
             hook: claim
                 .as_ref()
                 .map(|claim| self.hook_state(claim, HookPoint::BeforeTermination))
@@ -337,7 +338,9 @@ impl Engine {
                         requeue |= matches!(why, Stays::Protected(_) | Stays::Needed if candidate.nominated);
                         requeue |= matches!(why, Stays::Protected(Some(_)));
                         self.empty_since.remove(&name);
-                        steps.extend(untaint(&self.leaving, candidate, now).map(|step| (Key::Claim(name), step)));
+                        steps.extend(
+                            untaint(&self.leaving, candidate, now).map(|step| (Key::Claim(name), step)),
+                        );
                     }
                 }
             }

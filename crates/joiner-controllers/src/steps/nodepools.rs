@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use joiner_api::condition::{ConditionSet, ConditionTypes, Subject};
 use joiner_api::names::{self, conditions};
 use joiner_api::quantity::Quantity;
@@ -21,6 +21,9 @@ use crate::steps::registration_health::{self, Results};
 
 /// Resources that are shown even if there is nothing of them.
 const ALWAYS: [&str; 4] = ["cpu", "ephemeral-storage", "memory", "pods"];
+
+/// So soon it is looked whether all claims have the new version of the hash.
+const MIGRATION: SignedDuration = SignedDuration::from_secs(1);
 
 /// What decides whether a pool can be used.
 #[derive(Debug, Clone, Copy)]
@@ -120,10 +123,12 @@ pub fn step(facts: &Facts) -> Step {
         return step;
     }
     let to_migrate = claims_to_migrate(facts);
+    // The pool says the new version when all of its claims do: then versions that differ never stand for drift.
     if to_migrate.is_empty() {
         step.commands.extend(hash_patch(pool));
+    } else if let Ok(soon) = facts.readiness.now.checked_add(MIGRATION) {
+        step.requeue_at(soon);
     }
-    // The pool says the new version when all of its claims do: then versions that differ never stand for drift.
     step.each = to_migrate;
     let mut after = with_conditions(&facts.readiness);
     let status = after.status.get_or_insert_default();

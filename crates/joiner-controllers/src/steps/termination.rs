@@ -382,3 +382,79 @@ pub(super) fn again_in(facts: &NodeFacts, step: &mut Step, wait: Length) {
         step.requeue_at(time);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn claim(change: Value) -> NodeClaim {
+        let mut claim = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": "a", "uid": "1", "finalizers": ["karpenter.sh/termination"], "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "K", "name": "n"}}});
+        for (path, value) in change.as_object().unwrap() {
+            let (parent, field) = path.rsplit_once('/').unwrap();
+            if claim.pointer(parent).is_none() {
+                claim[&parent[1..]] = json!({});
+            }
+            claim.pointer_mut(parent).unwrap()[field] = value.clone();
+        }
+        serde_json::from_value(claim).unwrap()
+    }
+
+    fn done(change: Value, nodes: Vec<&Node>, machine_gone: bool) -> Vec<String> {
+        let (claim, settings) = (claim(change), Settings::default());
+        let now = "2026-01-01T00:00:30Z".parse().unwrap();
+        let step = claim_step(&ClaimFacts { claim: &claim, nodes, machine_gone, now, settings: &settings });
+        step.commands.iter().map(|command| format!("{} {}", command.kind(), command.object())).collect()
+    }
+
+    #[test]
+    fn a_claim_goes_when_its_node_and_its_machine_have() {
+        let node = Node {
+            metadata: kube::core::ObjectMeta { name: Some("n".to_owned()), ..Default::default() },
+            ..Node::default()
+        };
+        let registered = json!([{"type": "Registered", "status": "True", "reason": "Registered", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+        let id = || json!({"/status/providerID": "m-1"});
+        let of_node = || json!({"/status/providerID": "m-1", "/status/conditions": registered.clone()});
+        assert_eq!(done(of_node(), vec![&node], false), ["delete_node n"]);
+        assert_eq!(done(of_node(), vec![&node], true), ["delete_node n"], "the node goes first");
+        assert_eq!(done(of_node(), Vec::new(), false), ["terminate m-1"]);
+        assert_eq!(
+            done(id(), vec![&node], false),
+            ["terminate m-1"],
+            "a node of a claim that never registered stays"
+        );
+        assert_eq!(done(id(), Vec::new(), true), ["patch_claim a"], "the finalizer leaves");
+        let handle = json!({"/metadata/annotations": {"joiner.sh/launch-handle": "h"}});
+        assert_eq!(done(handle, Vec::new(), false), ["cancel_launch h"]);
+        assert_eq!(
+            done(json!({}), Vec::new(), false),
+            ["end_machine_of_claim 1"],
+            "nobody was told of a machine"
+        );
+        assert_eq!(done(json!({}), Vec::new(), true), ["patch_claim a"]);
+        assert!(done(json!({"/metadata/finalizers": []}), Vec::new(), false).is_empty());
+    }
+
+    #[test]
+    fn the_deadline_of_a_drain_is_written_once() {
+        let grace = || json!({"/spec/terminationGracePeriod": "10m"});
+        assert_eq!(done(grace(), Vec::new(), false), ["patch_claim a"]);
+        let mut written = grace();
+        written["/metadata/annotations"] =
+            json!({"karpenter.sh/nodeclaim-termination-timestamp": "2026-01-01T00:01:00Z"});
+        assert_eq!(done(written, Vec::new(), false), ["end_machine_of_claim 1"]);
+    }
+
+    #[test]
+    fn a_machine_is_known_by_its_id_its_launch_or_its_claim() {
+        assert_eq!(machine_key(&claim(json!({}))), "1");
+        assert_eq!(machine_key(&claim(json!({"/status/providerID": ""}))), "1");
+        let handle = json!({"/metadata/annotations": {"joiner.sh/launch-handle": "h"}});
+        assert_eq!(machine_key(&claim(handle)), "h");
+        assert_eq!(machine_key(&claim(json!({"/status/providerID": "m-1"}))), "m-1");
+    }
+}

@@ -196,13 +196,17 @@ async fn a_hook_holds_a_life_until_it_is_done() {
     let node = stage.nodes().await.remove(0);
     let taints = node.spec.as_ref().unwrap().taints.clone().unwrap();
     assert!(taints.iter().any(|taint| taint.key == "karpenter.sh/unregistered"), "{taints:?}");
-    assert!(node.finalizers().contains(&"karpenter.sh/termination".to_owned()), "the rest is written already");
+    assert!(
+        node.finalizers().contains(&"karpenter.sh/termination".to_owned()),
+        "the rest is written already"
+    );
     let asked = script.lock().unwrap().asked.len();
     assert!((2..=4).contains(&asked), "asked every three seconds: {asked}");
     script.lock().unwrap().answer = Some(Err(fault()));
     stage.pass(10).await;
     let claim = stage.claims().await.remove(0);
-    let text = claim.status.unwrap().conditions.iter().find(|of| of.type_ == "Registered").unwrap().message.clone();
+    let text =
+        claim.status.unwrap().conditions.iter().find(|of| of.type_ == "Registered").unwrap().message.clone();
     assert!(text.contains("the cloud does not answer"), "{text}");
     script.lock().unwrap().answer = None;
     stage.pass(20).await;
@@ -225,7 +229,8 @@ async fn a_hook_holds_a_life_until_it_is_done() {
 /// A claim goes whose machine was made, though nobody was told; the process dies after so many writes. How many writes there were.
 async fn end_unanswered(last: usize) -> usize {
     let stage = Stage::new().await;
-    let script = Arc::new(Mutex::new(Script { loses_launches: true, cannot_find: true, ..Script::default() }));
+    let script =
+        Arc::new(Mutex::new(Script { loses_launches: true, cannot_find: true, ..Script::default() }));
     let running = stage.start_with(stage.client.clone(), Scripted::new(&stage, &script), settings());
     stage.create_pods("web", 1, "1").await;
     stage.pass(20).await;
@@ -369,17 +374,22 @@ async fn two_nodes_with_one_id_make_the_claim_wait_and_stay() {
     stage.pass(5).await;
     let claim = stage.claims().await.remove(0);
     let id = claim.status.as_ref().unwrap().provider_id.clone().unwrap();
+    running.kill().await;
     for name in ["first", "second"] {
         let node = json!({"metadata": {"name": name}, "spec": {"providerID": id}});
         create(&all::<Node>(&stage), node).await;
     }
+    let running = stage.start();
     // Before its own node comes: two strangers that say they were it.
     stage.pass(10).await;
     let waiting = all::<NodeClaim>(&stage).get(&claim.name_any()).await.unwrap();
     assert_eq!(of_claim(&waiting, "Registered"), is("False", "MultipleNodesFound"));
     assert_eq!(of_claim(&waiting, "Ready"), is("False", "UnhealthyDependents"));
     stage.pass(14 * 60).await;
-    assert!(all::<NodeClaim>(&stage).get_opt(&claim.name_any()).await.unwrap().is_some(), "not before its time");
+    assert!(
+        all::<NodeClaim>(&stage).get_opt(&claim.name_any()).await.unwrap().is_some(),
+        "not before its time"
+    );
     stage.pass(120).await;
     let uids: Vec<_> = stage.claims().await.iter().map(|of| of.uid()).collect();
     assert!(!uids.contains(&claim.uid()), "given up");
@@ -435,7 +445,10 @@ async fn another_way_to_hash_makes_nothing_drift() {
     }
     patch(&all::<NodePool>(&stage), "default", old).await;
     let mut conditions = json!(claims[1].status.as_ref().unwrap().conditions);
-    conditions.as_array_mut().unwrap().push(json!({"type": "Drifted", "status": "True", "reason": "NodePoolDrifted",
+    conditions
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"type": "Drifted", "status": "True", "reason": "NodePoolDrifted",
         "message": "", "lastTransitionTime": "2026-01-05T08:00:00Z"}));
     let drifted = Patch::Merge(json!({"status": {"conditions": conditions}}));
     let api = all::<NodeClaim>(&stage);
@@ -443,7 +456,8 @@ async fn another_way_to_hash_makes_nothing_drift() {
     let running = stage.start();
     stage.pass(5).await;
     let read = |annotations: &std::collections::BTreeMap<String, String>| {
-        ["karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version"].map(|key| annotations[key].clone())
+        ["karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version"]
+            .map(|key| annotations[key].clone())
     };
     let pool = stage.pool("default").await;
     assert_eq!(read(pool.annotations()), [right.as_str(), "v3"]);
@@ -479,7 +493,8 @@ async fn a_node_that_is_less_than_its_claim_is_told_of() {
     let stage = Stage::new().await;
     let running = stage.start();
     let name = one_node(&stage).await;
-    let found = async || of_claim(&all::<NodeClaim>(&stage).get(&name).await.unwrap(), "ConsistentStateFound");
+    let found =
+        async || of_claim(&all::<NodeClaim>(&stage).get(&name).await.unwrap(), "ConsistentStateFound");
     assert_eq!(found().await, is("True", "ConsistentStateFound"));
     let less = Patch::Merge(json!({"status": {"capacity": {"cpu": "500m"}}}));
     all::<Node>(&stage).patch_status(&name, &PatchParams::default(), &less).await.unwrap();
@@ -531,7 +546,7 @@ async fn what_holds_a_drain_stands_on_the_claim_until_it_lets_go() {
 
 async fn attach(stage: &Stage, node: &str, volume: &str) {
     let attachment = json!({"metadata": {"name": format!("attached-{volume}")},
-        "spec": {"attacher": "example.com/disk", "nodeName": node, "source": {"persistentVolumeName": volume}}});
+        "spec": {"attacher": "disk.example.com", "nodeName": node, "source": {"persistentVolumeName": volume}}});
     create(&all::<VolumeAttachment>(stage), attachment).await;
 }
 
@@ -544,16 +559,23 @@ async fn a_volume_that_nobody_can_detach_is_not_waited_for_for_ever() {
     let storage = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "used"});
     create(&claims, json!({"metadata": {"name": "data"}, "spec": storage})).await;
     let volume = json!({"metadata": {"name": "used"}, "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
-        "csi": {"driver": "example.com/disk", "volumeHandle": "1"}, "claimRef": {"namespace": "default", "name": "data"}}});
+        "csi": {"driver": "disk.example.com", "volumeHandle": "1"}, "claimRef": {"namespace": "default", "name": "data"}}});
     create(&all::<PersistentVolume>(&stage), volume).await;
     attach(&stage, &name, "used").await;
     attach(&stage, &name, "lost").await;
     stage.delete_claim(&name).await;
     stage.pass(8 * 60).await;
     let claim = all::<NodeClaim>(&stage).get(&name).await.unwrap();
-    assert_eq!(of_claim(&claim, "VolumesDetached"), is("Unknown", "AwaitingVolumeDetachment"), "one is in use");
+    assert_eq!(
+        of_claim(&claim, "VolumesDetached"),
+        is("Unknown", "AwaitingVolumeDetachment"),
+        "one is in use"
+    );
     let events = stage.events().await;
-    assert!(events.iter().any(|event| event.contains("VolumeAttachmentLeaked: does not wait for lost")), "{events:?}");
+    assert!(
+        events.iter().any(|event| event.contains("VolumeAttachmentLeaked: does not wait for lost")),
+        "{events:?}"
+    );
     all::<VolumeAttachment>(&stage).delete("attached-used", &DeleteParams::default()).await.unwrap();
     stage.pass(20).await;
     assert!(all::<NodeClaim>(&stage).get_opt(&name).await.unwrap().is_none());
@@ -604,7 +626,8 @@ async fn a_list_starts_no_timer_anew_and_a_change_in_it_does() {
     let stage = Stage::new().await;
     let running = stage.start();
     let name = one_node(&stage).await;
-    let event = async || all::<NodeClaim>(&stage).get(&name).await.unwrap().status.unwrap().last_pod_event_time;
+    let event =
+        async || all::<NodeClaim>(&stage).get(&name).await.unwrap().status.unwrap().last_pod_event_time;
     let first = event().await.unwrap();
     running.stop().await;
     stage.pass(60).await;
