@@ -9,4 +9,4 @@ pub use document::{
     PlanDocument, PlanNode, PriceSourceWord, ReasonDocument, Timing, Totals, Unschedulable, is_virtual,
     reasons,
 };
-pub use standing::{AfreshDocument, Bill, StandingDocument, StaysDocument, bill, planned_waste, to_nano};
+pub use standing::{AfreshDocument, Bill, StandingDocument, StaysDocument, bill, to_nano};

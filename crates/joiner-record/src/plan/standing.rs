@@ -2,7 +2,6 @@
 
 use joiner_core::model::resources::sub_into;
 use joiner_core::model::{Node, Snapshot};
-use joiner_core::plan::Plan;
 use joiner_core::waste;
 use joiner_state::{StandingNode, Stays};
 use serde::Serialize;
@@ -77,18 +76,6 @@ pub fn bill(snapshot: &Snapshot, node: &Node) -> Option<Bill> {
     sub_into(&mut used, &node.available);
     let share = waste::share(&snapshot.vocabulary.names, &used, &node.shown.allocatable);
     Some(Bill { price, waste: price * share })
-}
-
-/// What of a planned machine's price is paid for capacity nobody requested.
-pub fn planned_waste(snapshot: &Snapshot, plan: &Plan) -> f64 {
-    let names = &snapshot.vocabulary.names;
-    let of = |machine| {
-        let machine: &joiner_core::plan::PlannedMachine = machine;
-        let catalogue = &snapshot.catalogues[snapshot.pools[machine.pool.at()].catalogue.at()];
-        let offering = &catalogue.offerings[machine.offering.at()];
-        offering.price * waste::share(names, &Plan::used(machine), &offering.allocatable)
-    };
-    plan.machines.iter().map(of).sum()
 }
 
 impl StandingDocument {

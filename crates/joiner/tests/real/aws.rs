@@ -79,6 +79,7 @@ async fn node_classes_of_aws_are_judged_and_converted_ones_applied() {
     let Some(programs) = joiner_testbed::programs_for(test).unwrap() else { return };
     let Some(bed) = joiner_testbed::plane_for(test, Parts::BARE).await.unwrap() else { return };
     let kubectl = Terminal::new(&programs.path("kubectl"), &bed.kubeconfig);
+    kubectl.run("config set-context --current --namespace=default", None);
     let of = |text: String| -> Vec<Value> { serde_saphyr::from_multiple(&text).unwrap() };
     let mut ours = of(joiner(&["crds"]));
     ours.extend(of(joiner(&["crds", "ec2nodeclasses"])));
