@@ -7,6 +7,7 @@
 
 mod attachments;
 mod catalogue;
+mod contested_zones;
 mod default_spread;
 mod extras;
 mod limited_pools;
@@ -20,6 +21,7 @@ mod workloads;
 
 use serde_json::{Value, json};
 
+pub use contested_zones::contested_zones;
 pub use limited_pools::limited_pools;
 pub(crate) use random::Random;
 pub use services::services;

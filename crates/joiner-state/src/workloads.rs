@@ -31,7 +31,7 @@ pub(crate) struct Workload {
     claims: u32,
     pub labels: u32,
     /// The same with the label that tells templates of a Deployment apart; those of other kinds have none.
-    hashed: u32,
+    pub hashed: u32,
 }
 
 impl Workload {

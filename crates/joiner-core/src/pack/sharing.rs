@@ -135,7 +135,6 @@ impl Scratch<'_> {
     fn could_be(&mut self, machine: &Machine) -> Vec<u64> {
         let base = self.templates[machine.pool.at()].base.clone();
         let mut set = self.still_holding(machine, &base);
-        self.keep_closed(machine.pool, machine.requirements, &mut set);
         let offerings =
             &self.snapshot.catalogues[self.snapshot.pools[machine.pool.at()].catalogue.at()].offerings;
         let drawn: Vec<ReservationIdx> =

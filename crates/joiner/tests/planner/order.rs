@@ -116,6 +116,10 @@ fn the_clusters_of_the_refusals_in_any_order_are_one_plan() {
         let name = path.file_stem().expect("named").to_string_lossy().into_owned();
         for packing in PACKINGS {
             one_plan(&name, &documents(&path), Some(&types), 10, &[packing, "--effort=0.2"]);
+            let plan = support::plan(&documents(&path), &types, &[packing]).expect("valid");
+            let world = World::from_manifests(&documents(&path), &types).expect("valid");
+            let violations = checker::check(&world, &plan);
+            assert!(violations.is_empty(), "{name} {packing}: {violations:?}");
         }
     }
 }
