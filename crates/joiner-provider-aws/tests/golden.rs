@@ -25,14 +25,14 @@ fn built(line: &Value) -> InstanceType {
     let class = Class::read(&object).class;
     let mut settings = Settings::default();
     if let Some(enis) = line["reservedENIs"].as_u64() {
-        settings.reserved_enis = u32::try_from(enis).unwrap();
+        settings.reserved_enis = u32::try_from(enis).expect("a small number");
     }
     if let Some(share) = line["vmMemoryOverheadPercent"].as_f64() {
         settings.vm_memory_overhead = share;
     }
-    let zones: Vec<Zone> = class.subnets.clone().unwrap();
-    let machine = world().machine(line["type"].as_str().unwrap()).unwrap();
-    let region = world().region("us-west-2").unwrap();
+    let zones: Vec<Zone> = class.subnets.clone().expect("two of them");
+    let machine = line["type"].as_str().and_then(|name| world().machine(name)).expect("a known type");
+    let region = world().region("us-west-2").expect("a known region");
     let prices = Prices::default();
     instance_type(machine, region, &zones, &class, settings, &prices, &mut Terms::new(&class))
 }
@@ -52,7 +52,8 @@ fn recorded(list: &ResourceList) -> Value {
 
 /// What pods get, never below nothing.
 fn at_least_nothing(recorded: &Value) -> Value {
-    let amounts = recorded.as_object().unwrap().iter().filter(|(_, amount)| amount.as_i64().unwrap() > 0);
+    let amounts = recorded.as_object().into_iter().flatten();
+    let amounts = amounts.filter(|(_, amount)| amount.as_i64().is_some_and(|amount| amount > 0));
     amounts.map(|(name, amount)| (name.clone(), amount.clone())).collect::<Map<_, _>>().into()
 }
 
