@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
@@ -53,35 +53,35 @@ pub fn start(options: &Options, format: Option<LogFormat>) -> anyhow::Result<()>
 }
 
 /// Where lines go.
-enum Output {
-    Stdout,
-    Stderr,
-    File(File),
-}
+struct Output(Box<dyn Write + Send>);
 
 impl Output {
     fn open(path: &str) -> anyhow::Result<Self> {
-        Ok(match path {
-            "stdout" => Self::Stdout,
-            "stderr" => Self::Stderr,
-            path => Self::File(
-                OpenOptions::new()
-                    .create(true)
-                    .append(true)
-                    .open(path)
-                    .with_context(|| format!("--log-output-paths: cannot write to `{path}`"))?,
-            ),
-        })
+        let failed = || format!("--log-output-paths: cannot write to `{path}`");
+        Ok(Self(match path {
+            "stdout" => standard(std::io::stdout()).with_context(failed)?,
+            "stderr" => standard(std::io::stderr()).with_context(failed)?,
+            path => Box::new(OpenOptions::new().create(true).append(true).open(path).with_context(failed)?),
+        }))
     }
 
     fn write(&mut self, line: &str) {
         // Nobody can be told that a line cannot be written.
-        let _ = match self {
-            Self::Stdout => std::io::stdout().lock().write_all(line.as_bytes()),
-            Self::Stderr => std::io::stderr().lock().write_all(line.as_bytes()),
-            Self::File(file) => file.write_all(line.as_bytes()),
-        };
+        let _ = self.0.write_all(line.as_bytes());
     }
+}
+
+/// A standard stream by a descriptor of our own: the command holds the lock of the stream itself for as long as it runs, and other threads would wait for it
+/// for ever.
+#[cfg(unix)]
+fn standard(stream: impl std::os::fd::AsFd) -> std::io::Result<Box<dyn Write + Send>> {
+    Ok(Box::new(std::fs::File::from(stream.as_fd().try_clone_to_owned()?)))
+}
+
+/// A standard stream by a handle of our own, for the same reason.
+#[cfg(windows)]
+fn standard(stream: impl std::os::windows::io::AsHandle) -> std::io::Result<Box<dyn Write + Send>> {
+    Ok(Box::new(std::fs::File::from(stream.as_handle().try_clone_to_owned()?)))
 }
 
 struct Lines {
