@@ -34,7 +34,9 @@ fn pool(at: u64, random: &mut Random) -> Value {
         requirements.push(zones);
     }
     if random.chance(20) {
-        requirements.push(json!({"key": CAPACITY, "operator": "In", "values": ["spot", "on-demand"], "minValues": 2}));
+        requirements.push(
+            json!({"key": CAPACITY, "operator": "In", "values": ["spot", "on-demand"], "minValues": 2}),
+        );
     }
     let mut template = json!({
         "requirements": requirements,
@@ -54,7 +56,8 @@ fn pool(at: u64, random: &mut Random) -> Value {
 fn workload(number: u64, random: &mut Random) -> Value {
     let app = format!("app-{}", random.between(0, 2));
     let cpu = random.pick(&["200m", "700m", "1", "1500m"]);
-    let mut spec = json!({"containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}]});
+    let mut spec =
+        json!({"containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}]});
     if random.chance(35) {
         spec["tolerations"] = json!([{"key": "dedicated", "operator": "Exists"}]);
     }
@@ -81,7 +84,8 @@ fn workload(number: u64, random: &mut Random) -> Value {
     match random.between(0, 9) {
         0..=4 => {
             selector["maxSkew"] = random.between(1, 2).into();
-            selector["whenUnsatisfiable"] = random.pick(&["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"]).into();
+            selector["whenUnsatisfiable"] =
+                random.pick(&["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"]).into();
             for policy in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
                 if random.chance(30) {
                     selector[policy] = random.pick(&["Honor", "Ignore"]).into();

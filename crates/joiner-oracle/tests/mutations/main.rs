@@ -326,6 +326,13 @@ const MUTATIONS: &[Mutation] = &[
         // Nobody of `web` can use it, but once it stands its zone is one without a pod of theirs, and another has two.
         opened_zone(s, "Ignore");
     }),
+    ("a machine behind a soft taint opens a capacity type", &["spread"], |s| {
+        s.object("NodePool", "spot")["spec"]["template"]["spec"]["taints"] =
+            json!([{"key": "k", "effect": "PreferNoSchedule"}]);
+        s.object("NodePool", "reserve")["spec"]["template"]["spec"]["taints"] =
+            json!([{"key": "k", "effect": "PreferNoSchedule"}]);
+        s.pod_spec("Deployment", "web")["topologySpreadConstraints"] = spread(CAPACITY_TYPE, "web");
+    }),
     ("three pods, two tiers, no skew left", &["spread"], |s| {
         let only_gold = json!([{"key": "tier", "operator": "In", "values": ["gold"]}]);
         s.pod_spec("Deployment", "web")["topologySpreadConstraints"] = spread("tier", "web");
@@ -478,13 +485,6 @@ const HARMLESS: &[Harmless] = &[
         s.pod_spec("Pod", "lonely")["affinity"] = term("podAntiAffinity", "rack", "web");
         s.move_pod("default/web-1", "w-c");
         s.pod_spec("Deployment", "web")["topologySpreadConstraints"] = json!([]);
-    }),
-    ("a domain only a pool with a soft taint offers", |s| {
-        s.object("NodePool", "spot")["spec"]["template"]["spec"]["taints"] =
-            json!([{"key": "k", "effect": "PreferNoSchedule"}]);
-        s.object("NodePool", "reserve")["spec"]["template"]["spec"]["taints"] =
-            json!([{"key": "k", "effect": "PreferNoSchedule"}]);
-        s.pod_spec("Deployment", "web")["topologySpreadConstraints"] = spread(CAPACITY_TYPE, "web");
     }),
     ("default spread that may be given up", |s| default_spread(s, "ScheduleAnyway")),
     ("default spread of pods that bring their own", |s| {

@@ -192,7 +192,9 @@ fn agrees_with_the_reference_where_zones_are_contested() {
         );
         let violations = joiner_oracle::checker::check(&world, &cheapest.expect("valid"));
         if !violations.is_empty() {
-            failures.push(format!("seed {seed} (zones): the checker objects to the cheapest packing: {violations:?}"));
+            failures.push(format!(
+                "seed {seed} (zones): the checker objects to the cheapest packing: {violations:?}"
+            ));
         }
     }
     let shown = failures.iter().take(5).cloned().collect::<Vec<_>>().join("\n\n");
