@@ -1,5 +1,6 @@
 //! Chores of the repository, run as `cargo xtask NAME`.
 //!
+//! * `aws-catalogue` packs machine types, regions and prices of AWS.
 //! * `bench-inputs` writes the recorded inputs of the comparison, the same bytes for the same seed.
 //! * `compare` runs joiner and the original scheduler on those inputs and prints one table.
 //! * `control-plane` builds a real Kubernetes control plane, starts it on this machine and ends it.
@@ -9,6 +10,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool for developers")]
 
+mod aws_catalogue;
 mod compare;
 mod control_plane;
 mod inputs;
@@ -31,6 +33,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Pack machine types, regions and prices of AWS, from the data of `joiner-provider-aws`
+    AwsCatalogue(aws_catalogue::Args),
     /// Write the inputs of the comparison with the original
     BenchInputs(inputs::Args),
     /// Run joiner and the original on the same inputs and print one table
@@ -47,6 +51,7 @@ enum Chore {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
+        Chore::AwsCatalogue(args) => aws_catalogue::run(&args, &root()),
         Chore::BenchInputs(args) => inputs::run(&args, &root()),
         Chore::Compare(args) => compare::run(&args, &root()),
         Chore::ControlPlane(args) => control_plane::run(&args),

@@ -72,6 +72,20 @@ pub struct Reservation {
     pub capacity: u32,
 }
 
+/// How well a price is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PriceSource {
+    /// It stands in the list of types or in an object, and is taken as it is.
+    #[default]
+    Stated,
+    /// It is the provider's list price.
+    List,
+    /// It is an estimate.
+    Estimate,
+    /// It stands in a file of prices.
+    File,
+}
+
 /// One set of terms on which a type can be had.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offering {
@@ -86,6 +100,8 @@ pub struct Offering {
     pub reservation: Option<Reservation>,
     /// Amounts that differ from the type's capacity under this offering.
     pub capacity_override: ResourceList,
+    /// Where the price is from.
+    pub price_source: PriceSource,
 }
 
 impl Offering {
@@ -101,6 +117,7 @@ impl Offering {
             available: true,
             reservation: None,
             capacity_override: ResourceList::new(),
+            price_source: PriceSource::default(),
         }
     }
 
@@ -230,6 +247,7 @@ mod tests {
             available,
             reservation: None,
             capacity_override: ResourceList::new(),
+            price_source: PriceSource::default(),
         }
     }
 

@@ -215,6 +215,8 @@ pub mod conditions {
     pub const DRIFTED: &str = "Drifted";
     /// Claim: pods have left the terminating node.
     pub const DRAINED: &str = "Drained";
+    /// Claim: pods that keep its node from being drained, and why. Of joiner's own.
+    pub const DRAIN_BLOCKED: &str = "DrainBlocked";
     /// Claim: volumes have left the terminating node.
     pub const VOLUMES_DETACHED: &str = "VolumesDetached";
     /// Claim: the provider is removing the instance.

@@ -436,6 +436,16 @@ impl ClusterCache {
         nodes.filter(|node| is_machine_of(key, node_key(node))).collect()
     }
 
+    /// Whether a claim names this provider id.
+    pub fn has_claim_with_id(&self, id: &str) -> bool {
+        self.claims_of.contains_key(id)
+    }
+
+    /// Nodes with a provider id.
+    pub fn nodes_with_id<'w>(&'w self, id: &str) -> impl Iterator<Item = &'w Arc<Node>> + use<'w> {
+        self.nodes_of.get(id).into_iter().flatten().filter_map(|name| self.nodes.get(name))
+    }
+
     /// Claims of a node.
     pub fn claims_of(&self, node: &Node) -> Vec<&Arc<NodeClaim>> {
         let key = node_key(node);

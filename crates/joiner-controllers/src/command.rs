@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 use joiner_api::{NodeClaim, NodePool};
-use joiner_provider::{GroupKind, Handle, Terminated};
+use joiner_provider::{GroupKind, Handle, HookPoint, Terminated};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Node};
 use serde_json::Value;
 
@@ -106,6 +106,20 @@ pub enum Command {
         /// What the provider calls it.
         handle: Handle,
     },
+    /// Ends whatever machine was made for a claim that names none; gone once the provider finds none.
+    EndMachineOf {
+        /// Kind of its node class, which tells the provider.
+        class: GroupKind,
+        /// Uid of the claim.
+        claim_uid: String,
+    },
+    /// Asks the provider itself whether there still is a machine.
+    FindMachine {
+        /// Kind of its node class, which tells the provider.
+        class: GroupKind,
+        /// Provider id.
+        provider_id: String,
+    },
     /// Writes the last decisions.
     WriteRecord(Box<ConfigMap>),
     /// Writes an event.
@@ -138,6 +152,8 @@ impl Command {
             Self::DeletePod { .. } => "delete_pod",
             Self::Terminate { .. } => "terminate",
             Self::CancelLaunch { .. } => "cancel_launch",
+            Self::EndMachineOf { .. } => "end_machine_of_claim",
+            Self::FindMachine { .. } => "find_machine",
             Self::WriteRecord(_) => "write_record",
             Self::CreateEvent(_) => "create_event",
             Self::PatchEvent { .. } => "patch_event",
@@ -159,7 +175,10 @@ impl Command {
             Self::Evict { namespace, name, .. }
             | Self::DeletePod { namespace, name, .. }
             | Self::PatchEvent { namespace, name, .. } => format!("{namespace}/{name}"),
-            Self::Terminate { provider_id, .. } => provider_id.clone(),
+            Self::Terminate { provider_id, .. } | Self::FindMachine { provider_id, .. } => {
+                provider_id.clone()
+            }
+            Self::EndMachineOf { claim_uid, .. } => claim_uid.clone(),
             Self::CancelLaunch { handle, .. } => handle.0.clone(),
             Self::WriteRecord(map) => map.metadata.name.clone().unwrap_or_default(),
             Self::CreateEvent(event) => event.metadata.name.clone().unwrap_or_default(),
@@ -178,6 +197,8 @@ pub enum Done {
     Pool(Box<NodePool>),
     /// How far the end of a machine is.
     Machine(Terminated),
+    /// Whether the provider has the machine.
+    Found(bool),
     /// Nothing to tell.
     Nothing,
 }
@@ -257,6 +278,8 @@ pub struct Step {
     pub decisions: Vec<Decided>,
     /// The claim is to be launched.
     pub launch: bool,
+    /// The provider is to be asked whether it has done its part.
+    pub hook: Option<HookPoint>,
 }
 
 impl Step {

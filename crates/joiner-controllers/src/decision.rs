@@ -86,6 +86,7 @@ pub fn subject_of_key(key: &Key) -> Subject {
         Key::Claim(name) => Subject::new(kinds::NODE_CLAIM, name, None),
         Key::Node(name) => Subject::new("Node", name, None),
         Key::Pool(name) => Subject::new(kinds::NODE_POOL, name, None),
+        Key::Machine(id) => Subject::new("Machine", id, None),
         Key::Provision | Key::Disruption | Key::Collect | Key::Adoption | Key::Event(_) | Key::Record => {
             Subject::new("Key", key.to_string(), None)
         }
@@ -274,6 +275,10 @@ pub fn described(command: &Command) -> (Verb, Subject) {
         }
         Command::Terminate { provider_id, .. } => (Verb::Terminate, named("Machine", provider_id)),
         Command::CancelLaunch { handle, .. } => (Verb::CancelLaunch, named("Launch", &handle.0)),
+        Command::EndMachineOf { claim_uid, .. } => {
+            (Verb::Terminate, named("Machine", &format!("of the claim with uid {claim_uid}")))
+        }
+        Command::FindMachine { provider_id, .. } => (Verb::FindMachine, named("Machine", provider_id)),
         Command::CreateEvent(event) => (Verb::WriteEvent, subject_of(&**event)),
         Command::PatchEvent { namespace, name, .. } => {
             (Verb::WriteEvent, Subject::within("Event", namespace, name, None))

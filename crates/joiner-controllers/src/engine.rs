@@ -22,11 +22,13 @@ use crate::command::{Command, Step};
 use crate::decision::{Journal, Moment};
 use crate::executor::{Epoch, Executor, Fence};
 use crate::inspect::{Asked, Inspector};
+use crate::lives::Lives;
 use crate::measuring::Measured;
 use crate::metrics::Metrics;
 use crate::observed_times::ObservedTimes;
 use crate::planning::Planning;
 use crate::pods::{self, CachedPod};
+use crate::portions::{BusiestTurn, PORTION, Portions};
 use crate::provision::Nominations;
 use crate::pulse::Pulse;
 use crate::queue::{Key, Queue};
@@ -34,18 +36,18 @@ use crate::record::Recorder;
 use crate::reports::Report;
 use crate::roster::{Roster, Totals};
 use crate::settings::Settings;
+use crate::steps::draining::Evictions;
 use crate::steps::emptiness;
 use crate::steps::lifecycle;
 use crate::steps::nodepools;
-use crate::steps::termination::Evictions;
 use crate::summary::{Awaited, LastPlan, Summary};
 use crate::watch;
 use crate::watch_health::WatchHealth;
 
 /// Reports that may wait.
 const ROOM: usize = 4096;
-/// Events taken in before keys are reconciled.
-const AT_ONCE: usize = 1024;
+/// So many launches are not kept waiting for others.
+const LAUNCHES: usize = 256;
 /// The loop wakes at least so often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 /// Decisions a summary carries.
@@ -109,6 +111,11 @@ impl Controllers {
         self.engine.pulse.clone()
     }
 
+    /// How much has been done at most before the loop listened again.
+    pub fn busiest_turn(&self) -> BusiestTurn {
+        self.engine.portions.busiest.clone()
+    }
+
     /// Runs until told to end. Writes that are under way are finished first, if that does not take too long.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         self.engine.run(shutdown).await;
@@ -159,8 +166,10 @@ pub(crate) struct Engine {
     pub(crate) empty_since: BTreeMap<String, Monotonic>,
     /// Claims whose nodes are just being taken out.
     pub(crate) leaving: BTreeSet<String>,
-    /// Provider ids of machines that are no more.
+    /// Machines that are no more, by what their claims know them by.
     pub(crate) gone: BTreeSet<String>,
+    /// What is remembered of the lives of claims and their machines.
+    pub(crate) lives: Lives,
     /// What could not be had of late.
     pub(crate) health: Health,
     /// What claims on their way may be launched as, as it was planned; a claim that is not in it is ranked anew.
@@ -172,6 +181,7 @@ pub(crate) struct Engine {
     /// When keys that read many objects were last reconciled.
     reconciled: BTreeMap<Key, Monotonic>,
     pub(crate) to_launch: Vec<Arc<NodeClaim>>,
+    pub(crate) portions: Portions,
     /// Machines that their providers could not be told of, by the provider's name.
     pub(crate) to_adopt: BTreeMap<String, Vec<Unregistered>>,
     pub(crate) reports: mpsc::Sender<Report>,
@@ -254,11 +264,13 @@ impl Engine {
             empty_since: BTreeMap::new(),
             leaving: BTreeSet::new(),
             gone: BTreeSet::new(),
+            lives: Lives::default(),
             last_plan: None,
             roster: Roster::default(),
             times: ObservedTimes::default(),
             reconciled: BTreeMap::new(),
             to_launch: Vec::new(),
+            portions: Portions::default(),
             to_adopt: BTreeMap::new(),
             reports,
             inbox: Some(inbox),
@@ -286,7 +298,11 @@ impl Engine {
         loop {
             let now = self.clock.monotonic();
             let due = self.queue.next_due().filter(|_| self.acts());
-            let pause = due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP));
+            let pause = match self.portions.is_empty() {
+                true => due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP)),
+                false => Duration::ZERO,
+            };
+            self.portions.rest();
             self.metrics.set_queue_depth(self.queue.len());
             self.metrics.stalled(woke.elapsed());
             self.pulse.rests();
@@ -307,14 +323,15 @@ impl Engine {
                     woke = self.wakes();
                     let Some(event) = event else { break };
                     self.take_event(event);
-                    for _ in 1..AT_ONCE {
+                    for _ in 1..PORTION {
                         let Ok(event) = events.try_recv() else { break };
                         self.take_event(event);
                     }
                 }
-                () = self.clock.sleep(pause) => woke = self.wakes(),
+                () = self.rest(pause) => woke = self.wakes(),
             }
             while self.tasks.try_join_next().is_some() {}
+            self.go_on(self.now());
             self.started |= self.cache.is_filled();
             self.follow_fence();
             if self.acts() {
@@ -332,9 +349,18 @@ impl Engine {
         Instant::now()
     }
 
+    /// Lets others get on, and time pass.
+    async fn rest(&self, time: Duration) {
+        match time.is_zero() {
+            true => tokio::task::yield_now().await,
+            false => self.clock.sleep(time).await,
+        }
+    }
+
     /// What is known changes.
     pub(crate) fn take_in(&mut self) {
         self.generation += 1;
+        self.portions.count();
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -345,12 +371,14 @@ impl Engine {
         Present::of(&*self.clock)
     }
 
-    /// Reconciles everything that is due.
+    /// Reconciles what is due, a portion of it at a time.
     fn turn(&mut self) {
         let Present { wall: now, monotonic } = self.present();
         self.roster.refresh(&self.cache, &self.registry);
         self.decided_usd_per_hour = 0.0;
-        while let Some(key) = self.queue.pop(monotonic) {
+        for _ in 0..PORTION {
+            let Some(key) = self.queue.pop(monotonic) else { break };
+            self.portions.count();
             if let Some(again) = self.busy.get_mut(&key) {
                 *again = true;
                 continue;
@@ -361,7 +389,11 @@ impl Engine {
             }
             self.reconcile_safely(&key, now);
         }
-        self.launch();
+        // Machines are asked for together, even if their claims are due in several portions.
+        let more = self.queue.next_due().is_some_and(|due| due <= monotonic);
+        if !more || self.to_launch.len() >= LAUNCHES {
+            self.launch();
+        }
     }
 
     /// When a key may be reconciled, if not now. Reading all machines costs as much as there are machines, and in busy times each change
@@ -388,11 +420,7 @@ impl Engine {
             let usd_per_hour = self.roster.totals().dollars_per_hour;
             return self.imagine(key, step, Moment { now, snapshot: self.generation, usd_per_hour });
         }
-        for note in &step.notes {
-            if let Some((name, command)) = self.recorder.record(note, now) {
-                self.spawn(Key::Event(name), Vec::new(), vec![command]);
-            }
-        }
+        self.portions.add_notes(step.notes, now);
         let commands: Vec<&Command> = step.each.iter().chain(&step.commands).collect();
         for decided in step.decisions {
             let before = self.roster.totals().dollars_per_hour + self.decided_usd_per_hour;
@@ -434,6 +462,7 @@ impl Engine {
             }
             WatchEvent::Pool(event) => {
                 for change in self.cache.pools.observe(event) {
+                    self.tell_transitions_of_pool(&change);
                     self.measure_pool(&change);
                     self.pool_changed(&change.key);
                     if change.new.is_none() {
@@ -545,10 +574,9 @@ impl Engine {
         let of_daemon = new.or(old).is_some_and(pods::is_daemon);
         let moved = became(|pod| pods::node_name(pod).is_some())
             || became(pods::is_terminal)
-            || became(pods::is_terminating)
-            || new.is_none();
-        // A list tells what is, not what happened: it starts no timer anew.
-        if moved && !of_daemon && !listed {
+            || became(pods::is_terminating);
+        // The first list tells what is, not what happened: it starts no timer anew.
+        if moved && !of_daemon && !(listed && old.is_none()) {
             self.pod_events.insert(claim.clone(), now);
             self.enqueue(Key::Claim(claim));
         }
@@ -558,6 +586,7 @@ impl Engine {
     pub(crate) fn node_changed(&mut self, change: &Change<Node>) {
         self.cache.index_node(change);
         self.planning.node(change);
+        self.tell_transitions_of_node(change);
         self.measure_node(change);
         self.enqueue(Key::Node(change.key.clone()));
         self.enqueue(Key::Disruption);
@@ -592,6 +621,7 @@ impl Engine {
         self.measure_claim(change);
         self.cache.index_claim(change);
         self.planning.claim(change);
+        self.follow_life(change);
         self.roster.touch(change.key.clone());
         self.enqueue(Key::Claim(change.key.clone()));
         self.enqueue(Key::Disruption);
@@ -638,11 +668,6 @@ impl Engine {
                 self.times.forget(uid);
             }
             self.pauses.remove(&Key::Claim(change.key.clone()));
-            if let Some(id) =
-                change.old.as_ref().and_then(|claim| claim.status.as_ref()?.provider_id.as_ref())
-            {
-                self.gone.remove(id);
-            }
         }
     }
 

@@ -159,6 +159,12 @@ impl Executor {
             Command::CancelLaunch { class, handle } => {
                 return self.cancel(epoch, class, handle).await.map_err(Problem::Refused);
             }
+            Command::EndMachineOf { class, claim_uid } => {
+                return self.end_machine_of(epoch, class, claim_uid).await.map_err(Problem::Refused);
+            }
+            Command::FindMachine { class, provider_id } => {
+                return self.find_machine(class, provider_id).await.map_err(Problem::Refused);
+            }
             _ => {}
         }
         let call = self.shared.calls.send(command);

@@ -8,10 +8,12 @@ use futures::FutureExt;
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::{NODEPOOL_LABEL, conditions};
+use joiner_api::nodepool::NodeClassReference;
 use joiner_provider::{
     Error, LaunchRequest, Provider, RankedOffering, TypeSet, Unavailable, Unregistered, offerings_of_claim,
 };
 use kube::ResourceExt;
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::command::Failure;
@@ -29,6 +31,13 @@ struct Batch {
     requests: Vec<LaunchRequest>,
     /// Claims for which there is nothing to try.
     hopeless: Vec<(Arc<NodeClaim>, Error)>,
+}
+
+/// What the launches of one node class have in common.
+struct OfClass {
+    stored: Option<Arc<Value>>,
+    types: Arc<TypeSet>,
+    unavailable: Unavailable,
 }
 
 impl Engine {
@@ -95,6 +104,7 @@ impl Engine {
     pub(crate) fn launch(&mut self) {
         let now = self.now();
         let mut batches: BTreeMap<String, Batch> = BTreeMap::new();
+        let mut classes: BTreeMap<NodeClassReference, OfClass> = BTreeMap::new();
         let to_launch = std::mem::take(&mut self.to_launch);
         if to_launch.is_empty() {
             return;
@@ -106,17 +116,21 @@ impl Engine {
                 self.busy.remove(&Key::Claim(claim.name_any()));
                 continue;
             };
-            let unavailable = self.health.unavailable(provider.name(), class, now);
-            let types = provider.watch_types(class).current();
+            let OfClass { stored, types, unavailable } =
+                classes.entry(class.clone()).or_insert_with(|| OfClass {
+                    stored: provision::stored_class(&self.cache, class),
+                    types: provider.watch_types(class).current(),
+                    unavailable: self.health.unavailable(provider.name(), class, now),
+                });
             let batch = batches.entry(provider.name().to_owned()).or_insert_with(|| Batch {
                 provider: provider.clone(),
                 requests: Vec::new(),
                 hopeless: Vec::new(),
             });
             let overlaid = claim.labels().get(NODEPOOL_LABEL).and_then(|pool| overlaid.get(pool)).cloned();
-            match self.offerings_to_try(&claim, overlaid.as_deref().unwrap_or(&types), &unavailable) {
+            match self.offerings_to_try(&claim, overlaid.as_deref().unwrap_or(types), unavailable) {
                 Ok(offerings) => batch.requests.push(LaunchRequest {
-                    class: provision::stored_class(&self.cache, class),
+                    class: stored.clone(),
                     offerings,
                     overlaid,
                     unavailable_subnets: unavailable.subnets().clone(),

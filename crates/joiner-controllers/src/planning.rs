@@ -231,12 +231,11 @@ impl Planning {
         let mut there = BTreeSet::new();
         for pool in pools {
             let class = provision::class_of(cache, pool);
-            let facts = nodepools::Facts {
+            let facts = nodepools::Readiness {
                 pool,
                 class: class.as_deref(),
                 class_trouble: context.watches.of_class(&pool.spec.template.spec.node_class_ref),
                 well_known: &well_known,
-                totals: nodepools::Totals::NOTHING,
                 now: context.now,
             };
             let problem = self.cluster.add_nodepool(&nodepools::with_conditions(&facts)).err();

@@ -349,6 +349,8 @@ pub enum Protection {
     /// Not at all.
     #[default]
     None,
+    /// Not at all: the annotation says nothing that can be understood.
+    Ignored,
     /// Until then.
     Until(Timestamp),
     /// As long as it is there, or until it has started.
@@ -365,7 +367,7 @@ fn protection_of(pod: &Pod) -> Protection {
         return Protection::Open;
     }
     let Some(length) = Duration::parse(value).ok().filter(|length| length.nanos() > 0) else {
-        return Protection::None;
+        return Protection::Ignored;
     };
     let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
     match started {
@@ -379,7 +381,7 @@ fn protection_of(pod: &Pod) -> Protection {
 /// Whether the do-not-disrupt annotation holds now.
 pub fn is_protected(pod: &CachedPod, now: Timestamp) -> bool {
     match pod.protection() {
-        Protection::None => false,
+        Protection::None | Protection::Ignored => false,
         Protection::Until(end) => now < end,
         Protection::Open => true,
     }
@@ -460,7 +462,7 @@ mod tests {
         let end = "2026-01-01T00:05:00Z".parse().unwrap();
         assert_eq!(of("5m", Some("2026-01-01T00:00:00Z")), Protection::Until(end));
         for ignored in ["false", "-5m", "0", "soon"] {
-            assert_eq!(of(ignored, None), Protection::None, "{ignored}");
+            assert_eq!(of(ignored, None), Protection::Ignored, "{ignored}");
         }
     }
 

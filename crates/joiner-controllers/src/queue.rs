@@ -20,6 +20,8 @@ pub enum Key {
     Disruption,
     /// Instances and claims that lost each other.
     Collect,
+    /// A machine of which nobody knows whether it is still there, by its provider id.
+    Machine(String),
     /// Machines that the provider does not know of yet.
     Adoption,
     /// An event to write, by its own name.
@@ -37,7 +39,7 @@ impl Key {
             Self::Pool(_) => "nodepool.counter",
             Self::Provision => "provisioner",
             Self::Disruption => "disruption",
-            Self::Collect => "nodeclaim.garbagecollection",
+            Self::Collect | Self::Machine(_) => "nodeclaim.garbagecollection",
             Self::Adoption => "nodeclaim.adoption",
             Self::Event(_) => "events",
             Self::Record => "record",
@@ -54,6 +56,7 @@ impl fmt::Display for Key {
             Self::Provision => out.write_str("provisioning"),
             Self::Disruption => out.write_str("disruption"),
             Self::Collect => out.write_str("collection"),
+            Self::Machine(id) => write!(out, "machine/{id}"),
             Self::Adoption => out.write_str("adoption"),
             Self::Event(name) => write!(out, "event/{name}"),
             Self::Record => out.write_str("record"),

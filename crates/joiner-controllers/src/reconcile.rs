@@ -7,10 +7,11 @@ use jiff::Timestamp;
 use joiner_api::condition::{ConditionSet, ConditionTypes};
 use joiner_api::names::{self, NODEPOOL_LABEL, conditions};
 use joiner_api::{NodeClaim, NodePool};
-use joiner_provider::Registry;
+use joiner_provider::{HookPoint, Registry};
 use joiner_record::decision::MOST_NAMED;
 use joiner_record::{Nomination, Reason, Subject, Verdict};
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -21,7 +22,9 @@ use crate::engine::Engine;
 use crate::provision::{self, Proposal};
 use crate::queue::Key;
 use crate::record::Note;
+use crate::steps::detaching::Attached;
 use crate::steps::emptiness::{self, Candidate, Stays};
+use crate::steps::hydration;
 use crate::steps::lifecycle::{self, status_patch, subject};
 use crate::steps::nodepools;
 use crate::steps::termination::{self, disrupted_taints};
@@ -52,7 +55,7 @@ impl Engine {
                     self.adopt(machines);
                 }
             }
-            Key::Event(_) | Key::Record => {}
+            Key::Event(_) | Key::Record | Key::Machine(_) => {}
         }
     }
 
@@ -63,14 +66,15 @@ impl Engine {
         }
         let present = self.present();
         self.times.observe_claim(&claim, present);
-        let nodes: Vec<&Node> = self.cache.nodes_of(&claim).into_iter().map(|node| &**node).collect();
+        let machines = self.machines_of(&claim);
+        let compare =
+            claim.metadata.deletion_timestamp.is_none() && self.is_to_compare(&claim, machines.len());
+        let nodes: Vec<&Node> = machines.iter().map(|node| &**node).collect();
         let step = if claim.metadata.deletion_timestamp.is_some() {
-            let id = claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
-            let id = id.or_else(|| claim.annotations().get(names::LAUNCH_HANDLE_ANNOTATION));
             termination::claim_step(&termination::ClaimFacts {
                 claim: &claim,
                 nodes,
-                machine_gone: id.is_some_and(|id| self.gone.contains(id)),
+                machine_gone: self.gone.contains(termination::machine_key(&claim)),
                 now,
                 settings: &self.settings,
             })
@@ -84,11 +88,23 @@ impl Engine {
                     .pod_events
                     .get(name)
                     .map(|time| present.before(present.monotonic.since(*time))),
+                policy: self
+                    .registry
+                    .provider_of(&claim.spec.node_class_ref)
+                    .map(|provider| provider.registration_policy())
+                    .unwrap_or_default(),
+                hooks: [HookPoint::Registered, HookPoint::Initialized]
+                    .map(|point| self.hook_state(&claim, point)),
+                compare,
                 times: self.times.of(claim.metadata.uid.as_deref(), present),
                 now,
                 settings: &self.settings,
             })
         };
+        self.count_failure(&claim, &step);
+        if let (Some(point), Some(node)) = (step.hook, machines.first()) {
+            self.ask_hook(&claim, node, point);
+        }
         let (launch, idle) = (step.launch, step.commands.is_empty() && step.each.is_empty());
         self.carry_out(Key::Claim(name.to_owned()), step, now);
         if !launch || !idle {
@@ -102,34 +118,69 @@ impl Engine {
 
     fn reconcile_node(&mut self, name: &str, now: Timestamp) {
         let Some(node) = self.cache.nodes.get(name).cloned() else { return };
+        if let Some(patch) = self.hydration_of(&node) {
+            let step = Step { commands: vec![patch], ..Step::default() };
+            return self.carry_out(Key::Node(name.to_owned()), step, now);
+        }
         let finalizer = node.finalizers().iter().any(|of| of == names::TERMINATION_FINALIZER);
         let Some(class) = self.registry.kind_of_node(&node) else { return };
         if node.metadata.deletion_timestamp.is_none() || !finalizer {
             return;
         }
+        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default();
+        match emptiness::is_ready(&node) {
+            true => self.lives.is_back(&id),
+            false => self.doubt_machine(&node, &class),
+        }
         let (present, cache) = (self.present(), &self.cache);
+        let deleted = node.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+        self.times.observe(node.metadata.uid.as_deref().unwrap_or_default(), deleted, present);
         if let Some(claim) = cache.claim_of(&node) {
             self.times.observe_claim(claim, present);
         }
         cache.pods_on(name).for_each(|pod| self.times.observe_pod(pod, present));
-        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
+        let claim = cache.claim_of(&node).cloned();
         let step = termination::node_step(&termination::NodeFacts {
             node: &node,
             class,
-            claim: cache.claim_of(&node).map(|claim| &**claim),
+            claim: claim.as_deref(),
             pods: cache.pods_on(name).map(|pod| &**pod).collect(),
-            attached: cache
-                .attachments_to(name)
-                .filter_map(|of| of.spec.source.persistent_volume_name.as_deref())
-                .map(|volume| (volume, cache.volumes.get(volume).map(|of| &**of)))
-                .collect(),
-            machine_gone: id.is_some_and(|id| self.gone.contains(id)),
+            attached: cache.attachments_to(name).filter_map(|of| self.attached(of)).collect(),
+            budgets: cache.budgets.values().map(|of| &**of).collect(),
+            machine_gone: self.gone.contains(&id) || self.lives.is_absent(&id),
+            hook: claim
+                .as_ref()
+                .map(|claim| self.hook_state(claim, HookPoint::BeforeTermination))
+                .unwrap_or_default(),
             evictions: &self.evictions,
             times: &self.times,
             present,
             settings: &self.settings,
         });
+        if let (Some(point), Some(claim)) = (step.hook, &claim) {
+            self.ask_hook(claim, &node, point);
+        }
         self.carry_out(Key::Node(name.to_owned()), step, now);
+    }
+
+    /// What gives the node of a registered claim the label by which it is known as ours, if it lacks it.
+    fn hydration_of(&self, node: &Node) -> Option<Command> {
+        let claim = self.cache.claim_of(node)?;
+        let joined = self.is_ours(claim) && lifecycle::is_true(claim, conditions::REGISTERED);
+        joined.then(|| hydration::node_patch(claim, node)).flatten()
+    }
+
+    /// A volume attached to a node, if the attachment names one.
+    fn attached<'w>(&'w self, attachment: &'w VolumeAttachment) -> Option<Attached<'w>> {
+        let name = attachment.spec.source.persistent_volume_name.as_deref()?;
+        let volume = self.cache.volumes.get(name).map(|volume| &**volume);
+        let claim = volume.and_then(|volume| volume.spec.as_ref()?.claim_ref.as_ref());
+        let key = claim.map(|claim| {
+            let part = |text: &Option<String>| text.clone().unwrap_or_default();
+            format!("{}/{}", part(&claim.namespace), part(&claim.name))
+        });
+        let has_claim = key.is_some_and(|key| self.cache.volume_claims.get(&key).is_some());
+        Some(Attached { name, volume, has_claim })
     }
 
     fn reconcile_pool(&mut self, name: &str, now: Timestamp) {
@@ -141,13 +192,20 @@ impl Engine {
         let well_known: BTreeSet<String> = self.registry.types(class).well_known.iter().cloned().collect();
         let stored = provision::class_of(&self.cache, &pool);
         self.roster.refresh(&self.cache, &self.registry);
+        let generation = |class: &serde_json::Value| class.pointer("/metadata/generation")?.as_i64();
+        let class_generation = stored.as_deref().and_then(generation);
         let facts = nodepools::Facts {
-            pool: &pool,
-            class: stored.as_deref(),
-            class_trouble: self.watches.of_class(class),
-            well_known: &well_known,
+            readiness: nodepools::Readiness {
+                pool: &pool,
+                class: stored.as_deref(),
+                class_trouble: self.watches.of_class(class),
+                well_known: &well_known,
+                now,
+            },
+            registrations: self.lives.registrations(&pool, class_generation),
+            class_generation,
+            claims: self.cache.claims_in_pool(name).map(|claim| &**claim).collect(),
             totals: self.roster.capacity_of(name),
-            now,
         };
         let step = nodepools::step(&facts);
         self.carry_out(Key::Pool(name.to_owned()), step, now);
@@ -280,7 +338,9 @@ impl Engine {
                         requeue |= matches!(why, Stays::Protected(_) | Stays::Needed if candidate.nominated);
                         requeue |= matches!(why, Stays::Protected(Some(_)));
                         self.empty_since.remove(&name);
-                        steps.extend(untaint(&self.leaving, candidate).map(|step| (Key::Claim(name), step)));
+                        steps.extend(
+                            untaint(&self.leaving, candidate, now).map(|step| (Key::Claim(name), step)),
+                        );
                     }
                 }
             }
@@ -422,7 +482,7 @@ fn reason_patch(claim: &NodeClaim, now: Timestamp) -> Command {
 }
 
 /// Lets pods come back to a node that was to go and does not: a removal that was given up or cut off.
-fn untaint(leaving: &BTreeSet<String>, candidate: &Candidate) -> Option<Step> {
+fn untaint(leaving: &BTreeSet<String>, candidate: &Candidate, now: Timestamp) -> Option<Step> {
     let (claim, node) = (candidate.claim, candidate.node);
     let going = claim.metadata.deletion_timestamp.is_some() || node.metadata.deletion_timestamp.is_some();
     if going || leaving.contains(&claim.name_any()) {
@@ -435,6 +495,12 @@ fn untaint(leaving: &BTreeSet<String>, candidate: &Candidate) -> Option<Step> {
         return None;
     }
     let patch = json!({"metadata": {"resourceVersion": node.resource_version()}, "spec": {"taints": taints}});
-    let command = Command::PatchNode { name: node.name_any(), patch };
-    Some(Step { commands: vec![command], ..Step::default() })
+    let mut commands = vec![Command::PatchNode { name: node.name_any(), patch }];
+    let before = claim.status.clone().unwrap_or_default();
+    let mut status = before.clone();
+    let mut set = ConditionSet::open(ConditionTypes::NODE_CLAIM, subject(claim, now), &mut status.conditions);
+    if set.clear(conditions::DISRUPTION_REASON) == Ok(true) {
+        commands.push(status_patch(claim, &before, &status));
+    }
+    Some(Step { commands, ..Step::default() })
 }

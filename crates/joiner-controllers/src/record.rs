@@ -1,5 +1,6 @@
 //! Events for people, on our own clock: one per object, reason and text in a while, counted up when it comes again.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ pub struct Note {
     /// Level.
     pub level: Level,
     /// One word.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// A sentence.
     pub message: String,
     /// How long it is not repeated.
@@ -53,11 +54,11 @@ impl Note {
     pub fn new<K: Referable>(
         object: &K,
         level: Level,
-        reason: &'static str,
+        reason: impl Into<Cow<'static, str>>,
         message: impl Into<String>,
     ) -> Self {
-        let about = object.reference();
-        Self { about, level, reason, message: message.into(), quiet: USUAL, whatever_the_text: false }
+        let (about, reason, message) = (object.reference(), reason.into(), message.into());
+        Self { about, level, reason, message, quiet: USUAL, whatever_the_text: false }
     }
 
     /// A decision as told about one of the objects it is about; `place` is where a pod is expected. Nothing for decisions that have no event.
@@ -126,7 +127,7 @@ impl Recorder {
                 ..ObjectMeta::default()
             },
             involved_object: note.about.clone(),
-            reason: Some(note.reason.to_owned()),
+            reason: Some(note.reason.clone().into_owned()),
             message: Some(cut(&note.message, LONGEST).to_owned()),
             type_: Some(format!("{:?}", note.level)),
             count: Some(1),

@@ -1,6 +1,5 @@
 //! What came of what was done: answers enter the cache, failures set pauses, machines launched are written down.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,25 +7,24 @@ use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::conditions;
 use joiner_core::plan::Plan;
-use joiner_provider::{Error, Instance, Launch, Listed, Provider, Scope, Terminated, Unregistered};
-use joiner_record::{Orphan, Subject, Verb, Verdict};
+use joiner_provider::{Error, HookAnswer, HookPoint, Launch, Listed, Scope, Terminated, Unregistered};
+use joiner_record::{Subject, Verb, Verdict};
 use kube::ResourceExt;
 
+use crate::collect::Examined;
 use crate::command::{Command, Done, Failure, Step};
 use crate::deciding::Question;
-use crate::decision::{Decided, described, subject_of};
+use crate::decision::{Decided, subject_of};
 use crate::engine::Engine;
 use crate::pods::CachedPod;
+use crate::portions::Answers;
 use crate::queue::Key;
 use crate::record::Note;
 use crate::slim;
-use crate::steps::emptiness;
-use crate::steps::lifecycle::{self, is_true, signed};
+use crate::steps::lifecycle;
 
 /// After somebody else's change the key is reconciled again almost at once.
 const AFTER_CONFLICT: Duration = Duration::from_millis(100);
-/// A list that lacks more machines than this at once, and more than a fifth, is not believed.
-const MOST_LOST: usize = 3;
 
 /// Something that was done.
 #[derive(Debug)]
@@ -41,8 +39,12 @@ pub(crate) enum Report {
     Launched(Arc<NodeClaim>, Result<Launch, Failure>),
     /// The machines of all providers, by the provider's name.
     Listed(Vec<(String, Result<Vec<Listed>, Failure>)>),
+    /// What lost its other half was looked at once more, each by itself.
+    Examined(Examined),
     /// Machines were handed over to the provider of that name, or not.
     Adopted(String, Vec<Unregistered>, Result<(), Failure>),
+    /// A provider was asked whether it has done its part in the life of the claim with that name and uid.
+    Hooked { claim: String, uid: String, point: HookPoint, answer: Result<HookAnswer, Failure> },
     /// A plan for the pods that were asked about.
     Decided(Question, Box<Plan>),
     /// How little the plan made at that time could have cost.
@@ -57,17 +59,10 @@ impl Engine {
         let now = self.now();
         match report {
             Report::Ran { key, each, ordered } => {
-                let again = self.busy.remove(&key) == Some(true);
-                let results = each.iter().chain(&ordered).map(|(_, result)| result);
-                self.journal.record_outcomes(&key, results, now);
-                let mut worst: Option<((Verb, Subject), Failure)> = None;
-                for (command, result) in each.into_iter().chain(ordered) {
-                    self.measure_command(&command, &result);
-                    if let Some(failure) = self.took(&key, &command, result, now) {
-                        worst.get_or_insert((described(&command), failure));
-                    }
-                }
-                self.requeue_after_step(&key, worst, again, now);
+                let results: Vec<_> = each.into_iter().chain(ordered).collect();
+                self.journal.record_outcomes(&key, results.iter().map(|(_, result)| result), now);
+                // The key stays busy until all of them have been dealt with.
+                self.portions.add_answers(Answers::new(key, results));
             }
             Report::Launched(claim, outcome) => {
                 self.busy.remove(&Key::Claim(claim.name_any()));
@@ -96,12 +91,14 @@ impl Engine {
                     }
                 }
             }
+            Report::Examined(examined) => self.clear_away(examined, now),
             Report::Adopted(_, _, Ok(())) => drop(self.pauses.remove(&Key::Adoption)),
             Report::Adopted(provider, machines, Err(failure)) => {
                 let object = Subject::new("Provider", &provider, None);
                 self.put_back(&Key::Adoption, Verb::Adopt, object, &failure, now);
                 self.to_adopt.insert(provider, machines);
             }
+            Report::Hooked { claim, uid, point, answer } => self.hooked(&claim, &uid, point, answer),
             Report::Decided(question, plan) => self.decided(&question, *plan, now),
             Report::Bounded { time, bound } => self.bounded(time, bound),
             Report::Panicked { keys, message } => {
@@ -116,7 +113,7 @@ impl Engine {
     }
 
     /// One command's answer; what is returned still has to be dealt with.
-    fn took(
+    pub(crate) fn took(
         &mut self,
         key: &Key,
         command: &Command,
@@ -138,7 +135,9 @@ impl Engine {
             }
             Ok(Done::Pool(mut pool)) => {
                 slim::object(&mut *pool);
-                self.cache.pools.written(*pool);
+                if let Some(change) = self.cache.pools.written(*pool) {
+                    self.tell_transitions_of_pool(&change);
+                }
             }
             Ok(Done::Machine(Terminated::Gone)) => {
                 match command {
@@ -147,11 +146,13 @@ impl Engine {
                         self.times.forget(provider_id);
                     }
                     Command::CancelLaunch { handle, .. } => drop(self.gone.insert(handle.0.clone())),
+                    Command::EndMachineOf { claim_uid, .. } => drop(self.gone.insert(claim_uid.clone())),
                     _ => {}
                 }
                 self.enqueue(key.clone());
             }
             Ok(Done::Machine(Terminated::Terminating)) => {}
+            Ok(Done::Found(found)) => self.machine_found(command, found),
             Ok(Done::Nothing) => self.pod_left(command, now),
             Err(failure) => return self.failed(key, command, failure),
         }
@@ -162,7 +163,7 @@ impl Engine {
         if let Command::Evict { namespace, name, uid } = command {
             // Until the watch shows it going, nobody asks again.
             let present = self.present();
-            self.evictions.refused(uid, present.monotonic);
+            self.evictions.asked(uid, present.monotonic);
             if let Some(pod) = self.cache.pods.get(&format!("{namespace}/{name}")) {
                 let verdict = Verdict::Evicted { reason: self.why_evicted(pod) };
                 let notes = Note::of(&**pod, &verdict, None).into_iter().collect();
@@ -173,8 +174,8 @@ impl Engine {
 
     pub(crate) fn why_evicted(&self, pod: &CachedPod) -> String {
         let node = crate::pods::node_name(pod).and_then(|node| self.cache.nodes.get(node));
-        let claim = node.and_then(|node| self.cache.claim_of(node));
-        let reason = claim.and_then(|claim| lifecycle::condition(claim, conditions::DISRUPTION_REASON));
+        let Some(claim) = node.and_then(|node| self.cache.claim_of(node)) else { return String::new() };
+        let reason = lifecycle::condition(claim, conditions::DISRUPTION_REASON);
         reason.map_or("Forceful Termination", |condition| condition.reason.as_str()).to_owned()
     }
 
@@ -184,8 +185,14 @@ impl Engine {
                 match failure {
                     Failure::Gone | Failure::Conflict => self.evictions.done(uid),
                     _ => {
-                        let present = self.present();
-                        let due = self.evictions.refused(uid, present.monotonic);
+                        let now = self.present().monotonic;
+                        let due = match (command, &failure) {
+                            (Command::Evict { .. }, Failure::Later(why)) => {
+                                self.tell_refused_eviction(command, why);
+                                self.evictions.refused(uid, why.clone(), now)
+                            }
+                            _ => self.evictions.asked(uid, now),
+                        };
                         self.queue.add(key.clone(), due);
                     }
                 }
@@ -205,7 +212,7 @@ impl Engine {
     }
 
     /// When a key whose step is done comes next.
-    fn requeue_after_step(
+    pub(crate) fn requeue_after_step(
         &mut self,
         key: &Key,
         worst: Option<((Verb, Subject), Failure)>,
@@ -296,89 +303,4 @@ impl Engine {
             self.pauses.insert(key, (due, 0));
         }
     }
-
-    /// Clears away what lost its other half: machines without a claim, and claims whose machine is gone.
-    fn compare(&mut self, provider: &str, listed: &[Listed], now: Timestamp) {
-        let present = self.present();
-        let of_provider = |of: &&Arc<dyn Provider>| of.name() == provider;
-        let kind =
-            self.registry.providers().iter().find(of_provider).and_then(|of| of.node_class_kinds().first());
-        let Some(class) = kind.map(|kind| kind.group_kind()) else { return };
-        let (mut instances, mut ids, mut is_whole) = (Vec::<&Instance>::new(), BTreeSet::<&str>::new(), true);
-        for item in listed {
-            match item {
-                Listed::Instance(instance) => {
-                    instances.push(instance);
-                    ids.insert(&instance.provider_id);
-                }
-                Listed::Unreadable { provider_id: Some(id), .. } => drop(ids.insert(id)),
-                Listed::Unreadable { provider_id: None, .. } => is_whole = false,
-            }
-        }
-        let mut claims: BTreeMap<&str, &Arc<NodeClaim>> = BTreeMap::new();
-        for claim in self.cache.claims.values() {
-            if let Some(id) = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()) {
-                claims.insert(id, claim);
-            }
-        }
-        let mut steps: Vec<(Key, Step)> = Vec::new();
-        for instance in instances {
-            let known = claims.contains_key(instance.provider_id.as_str())
-                || instance.claim.as_deref().is_some_and(|name| self.cache.claims.get(name).is_some());
-            let id = &instance.provider_id;
-            if known || instance.terminating {
-                self.times.forget(id);
-                continue;
-            }
-            self.times.observe(id, instance.created, present);
-            let times = self.times.of(Some(id), present);
-            let young = instance.created.is_some_and(|created| {
-                now.duration_since(times.past(created)) < signed(self.settings.collect_age)
-            });
-            if young {
-                continue;
-            }
-            steps.push((
-                Key::Event(instance.provider_id.clone()),
-                collected(
-                    Command::Terminate { class: class.clone(), provider_id: instance.provider_id.clone() },
-                    Orphan::Machine,
-                    Subject::new("Machine", &instance.provider_id, None),
-                ),
-            ));
-        }
-        let standing = claims.iter().filter(|(_, claim)| {
-            claim.metadata.deletion_timestamp.is_none()
-                && is_true(claim, conditions::REGISTERED)
-                && self
-                    .registry
-                    .provider_of(&claim.spec.node_class_ref)
-                    .is_some_and(|of| of.name() == provider)
-        });
-        let (mut total, mut lost) = (0usize, Vec::new());
-        for (id, claim) in standing {
-            total += 1;
-            if !ids.contains(id) && !self.cache.nodes_of(claim).iter().any(|node| emptiness::is_ready(node)) {
-                lost.push(*claim);
-            }
-        }
-        if is_whole && lost.len() <= MOST_LOST.max(total / 5) {
-            for claim in lost {
-                let (name, uid) = (claim.name_any(), claim.uid().unwrap_or_default());
-                let key = Key::Claim(name.clone());
-                let command = Command::DeleteClaim { name, uid };
-                steps.push((key, collected(command, Orphan::Claim, subject_of(&**claim))));
-            }
-        }
-        for (key, step) in steps {
-            if !self.busy.contains_key(&key) {
-                self.carry_out(key, step, now);
-            }
-        }
-    }
-}
-
-fn collected(command: Command, orphan: Orphan, object: Subject) -> Step {
-    let decisions = vec![Decided::new(Verdict::Collected { orphan }, vec![object])];
-    Step { commands: vec![command], decisions, ..Step::default() }
 }

@@ -70,6 +70,12 @@ pub struct Settings {
     pub drain_interval: Duration,
     /// How often the provider is asked whether an instance is gone.
     pub instance_interval: Duration,
+    /// An attached volume that nobody can detach is not waited for any longer than this.
+    pub leaked_after: Duration,
+    /// How often a claim is compared with its node.
+    pub compare_interval: Duration,
+    /// Conditions of claims, pools and nodes that change are told as events.
+    pub tell_transitions: bool,
     /// How often pods without a place are planned for again.
     pub retry_interval: Duration,
     /// Pools, and nodes that may go, are reconciled no more often than this, however much changes.
@@ -121,6 +127,9 @@ impl Default for Settings {
             stuck_after: seconds(60),
             drain_interval: seconds(1),
             instance_interval: seconds(5),
+            leaked_after: seconds(6 * 60),
+            compare_interval: seconds(10 * 60),
+            tell_transitions: true,
             retry_interval: seconds(10),
             reconcile_interval: seconds(1),
             collect_interval: seconds(120),

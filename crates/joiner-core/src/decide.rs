@@ -8,6 +8,7 @@ use crate::explain::{self, Reason};
 use crate::model::Snapshot;
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::pack::cheapest;
+use crate::pack::opened::Opened;
 use crate::pack::prepared::Prepared;
 use crate::pack::scratch::Scratch;
 use crate::pack::sharing;
@@ -146,11 +147,11 @@ pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Optio
     if options.packing == Packing::Upstream {
         return run.into_plan(None);
     }
-    let original = run.bill();
+    let original = First { bill: run.bill(), places: run.places() };
     run.improve();
     let given_up = give_up_what_is_too_dear(&mut run, snapshot, prepared, options, original);
     cheapest::shorten_lists(&mut run.scratch);
-    Plan { given_up, ..run.into_plan(Some(original)) }
+    Plan { given_up, ..run.into_plan(Some(original.bill)) }
 }
 
 /// Replaces a run that keeps all preferences by one that keeps those that are worth their price, if that makes a difference. Says what was given
@@ -160,7 +161,7 @@ fn give_up_what_is_too_dear<'s>(
     snapshot: &'s Snapshot,
     prepared: &'s Prepared,
     options: &'s Options,
-    original: Bill,
+    original: First,
 ) -> Option<GivenUpPreferences> {
     if !has_wishes(snapshot) || run.scratch.machines.is_empty() {
         return None;
@@ -175,9 +176,8 @@ fn give_up_what_is_too_dear<'s>(
     let premium =
         |dearer: &Run, cheaper: &Run| dearer.bill().cost(charge) / cheaper.bill().cost(charge) - 1.0;
     let would_cost = premium(run, &plainest);
-    let give_up = plainest.places_all_of(run)
-        && would_cost > options.preference_premium
-        && plainest.bill().price_nano_usd <= original.price_nano_usd;
+    let give_up =
+        plainest.places_all_of(run) && would_cost > options.preference_premium && original.allows(&plainest);
     if !give_up {
         run.scratch.work += plainest.scratch.work;
         return None;
@@ -190,7 +190,7 @@ fn give_up_what_is_too_dear<'s>(
         let partly = without(given_up);
         let good = partly.places_all_of(&plainest)
             && premium(&partly, &plainest) <= options.preference_premium
-            && partly.bill().price_nano_usd <= original.price_nano_usd;
+            && original.allows(&partly);
         let other = if good { std::mem::replace(&mut plainest, partly) } else { partly };
         work += other.scratch.work;
     }
@@ -226,6 +226,20 @@ fn has_wishes(snapshot: &Snapshot) -> bool {
     wishes::with_wishes(snapshot).next().is_some()
 }
 
+/// What came of the original's strategy.
+#[derive(Clone, Copy)]
+struct First {
+    bill: Bill,
+    places: usize,
+}
+
+impl First {
+    /// Whether a run is no dearer, or places more for its price.
+    fn allows(self, run: &Run) -> bool {
+        run.bill().price_nano_usd <= self.bill.price_nano_usd || run.places() > self.places
+    }
+}
+
 /// A finished run of the queue.
 struct Run<'s> {
     prepared: &'s Prepared,
@@ -235,18 +249,44 @@ struct Run<'s> {
     refused: Vec<Refused>,
 }
 
+/// What a pass over the queue takes for granted, learnt from the passes before.
+#[derive(Debug, Clone, Default)]
+struct Premise {
+    /// Domains that machines open for pods that can't go there.
+    opened: Opened,
+    by_priority: bool,
+}
+
+impl Premise {
+    /// What the next pass has to take for granted; `None` if this one may stay as it is.
+    fn next(&self, scratch: &mut Scratch, outcome: &Outcome) -> Option<Self> {
+        let newly = scratch.newly_opened();
+        if !newly.is_empty() {
+            let mut opened = self.opened.clone();
+            opened.extend(newly);
+            opened.sort_unstable();
+            opened.dedup();
+            return Some(Self { opened, ..self.clone() });
+        }
+        let starved = !self.by_priority && limits_starve_priority(scratch, outcome);
+        starved.then(|| Self { by_priority: true, ..self.clone() })
+    }
+}
+
 impl<'s> Run<'s> {
     fn new(snapshot: &'s Snapshot, prepared: &'s Prepared, options: &'s Options, given_up: GivenUp) -> Self {
-        let run = |by_priority: bool| {
-            let mut scratch = Scratch::new(snapshot, prepared, options);
+        let run = |premise: &Premise| {
+            let mut scratch = Scratch::with_opened(snapshot, prepared, options, &premise.opened);
             scratch.given_up = given_up.clone();
-            let order = upstream::queue_order(snapshot, by_priority);
+            let order = upstream::queue_order(snapshot, premise.by_priority);
             let outcome = upstream::run_to_rest(&mut scratch, &order, &mut |_, _| {});
             (scratch, outcome, order)
         };
-        let (mut scratch, mut outcome, mut order) = run(false);
-        if limits_starve_priority(&mut scratch, &outcome) {
-            (scratch, outcome, order) = run(true);
+        let mut premise = Premise::default();
+        let (mut scratch, mut outcome, mut order) = run(&premise);
+        while let Some(next) = premise.next(&mut scratch, &outcome) {
+            premise = next;
+            (scratch, outcome, order) = run(&premise);
         }
         upstream::fill(&mut scratch, &mut outcome);
         scratch.give_back();
@@ -257,7 +297,7 @@ impl<'s> Run<'s> {
     /// Divides pods over machines anew, and serves those that limits kept out beside the machines of the first pass, as long as that goes on.
     fn improve(&mut self) {
         /// How often pods that found room are divided over machines together with the others.
-        const AGAIN: usize = 2;
+        const AGAIN: usize = 1;
         cheapest::improve(&mut self.scratch, &mut self.outcome, &self.order);
         if !self.outcome.held_back {
             return;
@@ -276,6 +316,11 @@ impl<'s> Run<'s> {
     fn places_all_of(&self, other: &Run) -> bool {
         let placed = self.outcome.placed.iter().zip(&other.outcome.placed);
         placed.into_iter().all(|(here, there)| there.is_none() || here.is_some())
+    }
+
+    /// How many pods have a place.
+    fn places(&self) -> usize {
+        self.outcome.placed.iter().flatten().count()
     }
 
     fn bill(&self) -> Bill {
@@ -340,18 +385,18 @@ pub fn explain_pod(snapshot: &Snapshot, options: &Options, pod: PodIdx) -> expla
         Packing::Upstream => None,
         Packing::Cheapest => Some(decide_prepared(snapshot, &prepared, options)),
     };
-    let mut by_priority = false;
+    let mut premise = Premise::default();
     loop {
-        let mut scratch = Scratch::new(snapshot, &prepared, options);
+        let mut scratch = Scratch::with_opened(snapshot, &prepared, options, &premise.opened);
         if let Some(given_up) = plan.as_ref().and_then(|plan| plan.given_up.as_ref()) {
             scratch.given_up = given_up.classes.clone();
         }
-        let order = upstream::queue_order(snapshot, by_priority);
+        let order = upstream::queue_order(snapshot, premise.by_priority);
         if snapshot.classes[snapshot.pods[pod.at()].class.at()].filler {
             // Buffers come last: first everything that comes before them.
             let outcome = upstream::run_to_rest(&mut scratch, &order, &mut |_, _| {});
-            if !by_priority && limits_starve_priority(&mut scratch, &outcome) {
-                by_priority = true;
+            if let Some(next) = premise.next(&mut scratch, &outcome) {
+                premise = next;
                 continue;
             }
             let mut story = explain::follow(&mut scratch, &upstream::fill_order(snapshot), pod).0;
@@ -361,8 +406,8 @@ pub fn explain_pod(snapshot: &Snapshot, options: &Options, pod: PodIdx) -> expla
             return story;
         }
         let (mut story, outcome) = explain::follow(&mut scratch, &order, pod);
-        if !by_priority && limits_starve_priority(&mut scratch, &outcome) {
-            by_priority = true;
+        if let Some(next) = premise.next(&mut scratch, &outcome) {
+            premise = next;
             continue;
         }
         if let Some(plan) = &plan {

@@ -60,6 +60,20 @@ pub fn first(set: &[u64]) -> Option<usize> {
     set.iter().position(|word| *word != 0).map(|at| at * 64 + set[at].trailing_zeros() as usize)
 }
 
+/// The members that two sets share, cheapest first.
+pub fn iter_both<'s>(a: &'s [u64], b: &'s [u64]) -> impl Iterator<Item = usize> + 's {
+    let shared = a.iter().zip(b).map(|(a, b)| a & b).enumerate().filter(|(_, word)| *word != 0);
+    shared.flat_map(|(at, mut word)| {
+        std::iter::from_fn(move || {
+            let bit = word.trailing_zeros() as usize;
+            (word != 0).then(|| {
+                word &= word - 1;
+                at * 64 + bit
+            })
+        })
+    })
+}
+
 /// All members, cheapest first.
 pub fn iter(set: &[u64]) -> Members<'_> {
     match set.split_first() {

@@ -1,7 +1,7 @@
 //! The plan: what to launch, what goes where, what was refused.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -335,8 +335,13 @@ fn most_saved(snapshot: &Snapshot) -> f64 {
 fn bound_with(scratch: &mut Scratch, plan: &Plan, work: u64, commitments: bool) -> Option<f64> {
     let snapshot = scratch.snapshot;
     let mut counts = vec![0u64; snapshot.classes.len()];
+    // The first pod of each class by name: what classes are told apart by, whatever the order in which they came.
+    let mut first: Vec<Option<&str>> = vec![None; snapshot.classes.len()];
     for pod in plan.machines.iter().flat_map(|machine| &machine.pods) {
-        counts[snapshot.pods[pod.at()].class.at()] += 1;
+        let pod = &snapshot.pods[pod.at()];
+        let known = &mut first[pod.class.at()];
+        counts[pod.class.at()] += 1;
+        *known = Some(known.map_or(&*pod.name, |known| known.min(&pod.name)));
     }
     // Offerings of all pools in one list.
     let mut offers = Vec::new();
@@ -356,6 +361,7 @@ fn bound_with(scratch: &mut Scratch, plan: &Plan, work: u64, commitments: bool) 
         }
     }
     let mut demands = Vec::new();
+    let mut firsts: Vec<&str> = Vec::new();
     let mut lists: BTreeSet<Rc<[u32]>> = BTreeSet::new();
     for (at, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         let class = &snapshot.classes[at];
@@ -401,18 +407,24 @@ fn bound_with(scratch: &mut Scratch, plan: &Plan, work: u64, commitments: bool) 
             }
         };
         // Many classes differ only in what a bound does not see.
-        let alike = demands.iter_mut().find(|demand: &&mut Demand| {
+        let alike = demands.iter_mut().zip(&mut firsts).find(|(demand, _): &(&mut Demand, _)| {
             demand.requests[..] == class.requests[..]
                 && demand.apart == apart
                 && Rc::ptr_eq(&demand.offers, &offers)
         });
+        let name = first[at].unwrap_or_default();
         match alike {
-            Some(demand) => demand.count += count,
+            Some((demand, first)) => {
+                demand.count += count;
+                *first = name.min(first);
+            }
             None => {
                 demands.push(Demand { count: *count, requests: class.requests.to_vec(), offers, apart });
+                firsts.push(name);
             }
         }
     }
+    renumber_groups(&mut demands, &firsts);
     if demands.is_empty() {
         return Some(0.0);
     }
@@ -425,6 +437,32 @@ impl Plan {
         let mut used = machine.requests.clone();
         add_into(&mut used, &machine.daemons);
         used
+    }
+}
+
+/// Gives groups numbers by the demands they are about: the solver goes by them, and they came in the order of the input.
+fn renumber_groups(demands: &mut [Demand], firsts: &[&str]) {
+    let mut said: BTreeMap<u32, Vec<(&str, u32)>> = BTreeMap::new();
+    for (demand, first) in demands.iter().zip(firsts) {
+        for (group, most) in &demand.apart {
+            said.entry(*group).or_default().push((first, *most));
+        }
+    }
+    let mut order: Vec<(Vec<(&str, u32)>, u32)> = said
+        .into_iter()
+        .map(|(group, mut about)| {
+            about.sort_unstable();
+            (about, group)
+        })
+        .collect();
+    order.sort_unstable();
+    let ranks: BTreeMap<u32, u32> =
+        order.iter().enumerate().map(|(rank, (_, group))| (*group, rank as u32)).collect();
+    for demand in demands {
+        for (group, _) in &mut demand.apart {
+            *group = ranks[&*group];
+        }
+        demand.apart.sort_unstable();
     }
 }
 

@@ -644,6 +644,7 @@ impl Builder {
                         requirements,
                         price: cents as f64 / 100.0,
                         price_nano_usd: cents * 10_000_000,
+                        price_source: Default::default(),
                         available: true,
                         allocatable: Self::amounts(row.cpus * 1000 - 100),
                         reservation: (*capacity_type == "reserved").then_some(ReservationIdx(0)),

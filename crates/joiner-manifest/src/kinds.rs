@@ -63,8 +63,8 @@ pub enum Object {
     Namespace(Box<Namespace>),
     /// Volume limits of a node.
     CsiNode(Box<CSINode>),
-    /// A node class: its group, kind and name.
-    NodeClass(String, String, String),
+    /// A node class: its group, kind and name, and the object as it is.
+    NodeClass(String, String, String, Box<Value>),
     /// A kind that does not matter for placement.
     Skipped(String),
 }
@@ -188,15 +188,16 @@ fn ours(value: &Value, find_unknown: bool, read: &mut Read) -> Result<(), Fault>
             ("karpenter.sh/v1alpha1", "NodeOverlay") => Object::NodeOverlay(typed(value, lost)?),
             ("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass") => {
                 let class: Box<KwokNodeClass> = typed(value, lost)?;
-                Object::NodeClass(group, "KWOKNodeClass".to_owned(), class.metadata.name.unwrap_or_default())
+                let name = class.metadata.name.unwrap_or_default();
+                Object::NodeClass(group, "KWOKNodeClass".to_owned(), name, Box::new(value.clone()))
             }
             (_, kind) if group == "karpenter.sh" => {
                 return Err(unknown_kind(value, kind, &["NodePool", "NodeClaim", "NodeOverlay"]));
             }
-            // Another provider's class is opaque: the catalogue stands for what it can launch.
+            // What another provider's class means is the provider's to say.
             (_, kind) => {
                 let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("").to_owned();
-                Object::NodeClass(group, kind.to_owned(), name)
+                Object::NodeClass(group, kind.to_owned(), name, Box::new(value.clone()))
             }
         };
         read.objects.push((name_of(value), object));

@@ -72,7 +72,7 @@ fn is_typed(value: &Value) -> bool {
         && read.objects.len() == 1
         && read.objects.iter().all(|(_, object)| match object {
             Object::Skipped(_) => false,
-            Object::NodeClass(group, _, _) => group == "karpenter.kwok.sh",
+            Object::NodeClass(group, ..) => group == "karpenter.kwok.sh",
             _ => true,
         })
 }
@@ -125,13 +125,13 @@ fn every_kind_is_read_as_itself() {
             "karpenter.kwok.sh/v1alpha1",
             "KWOKNodeClass",
             json!({}),
-            "NodeClass(\"karpenter.kwok.sh\", \"KWOKNodeClass\", \"x\")",
+            "NodeClass(\"karpenter.kwok.sh\", \"KWOKNodeClass\", \"x\", ",
         ),
         (
             "karpenter.k8s.aws/v1",
             "EC2NodeClass",
             json!({"spec": {"any": "thing"}}),
-            "NodeClass(\"karpenter.k8s.aws\", \"EC2NodeClass\", \"x\")",
+            "NodeClass(\"karpenter.k8s.aws\", \"EC2NodeClass\", \"x\", ",
         ),
         ("autoscaling.x-k8s.io/v1beta1", "CapacityBuffer", json!({"spec": {}}), "CapacityBuffer("),
         ("v1", "ConfigMap", json!({"data": {}}), "Skipped(\"ConfigMap\")"),

@@ -126,7 +126,7 @@ pub fn check_with(world: &World, plan: &Value, policy: Policy) -> Vec<Violation>
     let seats = seats::resolve(world, &plan, &facts, &roster, &mut violations);
     placement::check(world, &seats, &mut violations);
     machines::check(world, &facts, &seats, policy, &mut violations);
-    topology::check(world, &facts, &seats, &mut violations);
+    topology::check(world, &facts, &seats, policy, &mut violations);
     limits::check(world, &seats, &mut violations);
     static_pools::check(world, &seats, &mut violations);
     totals::check(&plan, &mut violations);

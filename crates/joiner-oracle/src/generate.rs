@@ -7,20 +7,24 @@
 
 mod attachments;
 mod catalogue;
+mod contested_zones;
 mod default_spread;
 mod extras;
 mod limited_pools;
 mod nodes;
 mod pools;
 mod random;
+mod services;
 mod storage;
 mod tight_limits;
 mod workloads;
 
 use serde_json::{Value, json};
 
+pub use contested_zones::contested_zones;
 pub use limited_pools::limited_pools;
 pub(crate) use random::Random;
+pub use services::services;
 pub use tight_limits::tight_limits;
 
 /// How large a cluster to draw.

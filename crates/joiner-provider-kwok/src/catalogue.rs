@@ -1,13 +1,16 @@
 //! A list that is ready for use, and its three sources.
 
-use joiner_api::instance_type::InstanceType;
+use joiner_api::instance_type::{InstanceType, TypeRequirement};
 use joiner_api::names::{AWS_GROUP, KWOK_WELL_KNOWN_LABELS, domain_of};
+use joiner_provider_aws::class::Class;
+use joiner_provider_aws::prices::Prices;
+use joiner_provider_aws::resources::Settings;
+use joiner_provider_aws::world::Region;
 
-use joiner_provider_aws::shipped;
-
-use crate::entry::{self, Entry};
+use crate::entry;
 use crate::file::{self, Availability};
 use crate::hypothetical::{self, ParameterError, Parameters};
+use crate::labels;
 use crate::problem::LoadError;
 
 /// Machine types, the label keys they make well-known, and remarks about them.
@@ -33,17 +36,33 @@ impl Catalogue {
         Ok(Self::new(hypothetical::generate(parameters)?, Vec::new()))
     }
 
-    /// Machines of AWS us-west-2 ([`joiner_provider_aws::shipped`]), with what every machine of this provider has besides.
-    pub fn aws() -> Self {
-        let entries = shipped::machines().into_iter().map(|machine| Entry {
-            name: machine.name,
-            architecture: machine.architecture,
-            operating_systems: vec!["linux".to_owned()],
-            resources: machine.resources,
-            offerings: machine.offerings,
-            volume_limits: Default::default(),
-        });
-        Self::new(entry::instance_types(entries.collect()), Vec::new())
+    /// The machine types of an AWS region, as a class gets them.
+    pub fn aws(region: &Region, class: &Class, settings: Settings, prices: &Prices) -> Self {
+        let types = joiner_provider_aws::catalogue::types(region, class, settings, prices);
+        Self { types, well_known: joiner_provider_aws::catalogue::well_known_labels(), notes: Vec::new() }
+    }
+
+    /// The same types with the labels that machines of this provider have besides, for its own pools.
+    #[must_use]
+    pub fn with_kwok_labels(mut self) -> Self {
+        for of in &mut self.types {
+            of.requirements.extend(labels::kwok_requirements(&of.name, &of.capacity));
+        }
+        self.well_known.extend(KWOK_WELL_KNOWN_LABELS.map(str::to_owned));
+        self.well_known.sort_unstable();
+        self.well_known.dedup();
+        self
+    }
+
+    /// Lets its machines say that they lack labels of other providers, wherever they say nothing of them: beside those, silence would mean any value.
+    pub fn deny(&mut self, keys: &[&str]) {
+        for of in &mut self.types {
+            for key in keys {
+                if of.requirement(key).is_none() {
+                    of.requirements.push(TypeRequirement::absent(key));
+                }
+            }
+        }
     }
 
     /// A list from the text of a file; `file_name` picks the format by its end and names the file in messages.

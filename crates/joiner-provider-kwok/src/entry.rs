@@ -1,6 +1,6 @@
 //! What a list says of one machine type, and how the full [`InstanceType`] follows from it.
 //!
-//! All three sources (formulae, files, the shipped AWS list) meet here, so labels and overhead are derived in one
+//! Formulae and files meet here, so labels and overhead are derived in one
 //! place and a list means the same wherever it came from.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use joiner_api::instance_type::{Offering, Operator, Reservation, ResourceList, TypeRequirement};
+use joiner_api::instance_type::{
+    Offering, Operator, PriceSource, Reservation, ResourceList, TypeRequirement,
+};
 use joiner_api::names::{CAPACITY_TYPE_LABEL, CAPACITY_TYPES, RESERVED, ZONE_LABEL, normalized_key};
 
 use crate::entry::{DEFAULT_PODS, Entry, constant};
@@ -166,6 +168,7 @@ impl EntryReader<'_, '_> {
             available,
             reservation,
             capacity_override,
+            price_source: PriceSource::default(),
         })
     }
 

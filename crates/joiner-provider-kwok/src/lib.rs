@@ -6,7 +6,7 @@
 //!
 //! * [`Catalogue::hypothetical`]: 144 types computed from a table of constants ([`hypothetical`]). Other constants
 //!   give other clouds: more zones, uneven prices, GPUs.
-//! * [`Catalogue::aws`]: 848 real machines of one AWS region with their prices, from [`joiner_provider_aws`].
+//! * [`Catalogue::aws`]: the machines of an AWS region with their prices, from [`joiner_provider_aws`].
 //! * [`Catalogue::from_text`]: a file of one's own, JSON or YAML ([`file`]).
 //!
 //! ```
@@ -27,8 +27,8 @@
 //! # Ok::<(), joiner_provider_kwok::LoadError>(())
 //! ```
 //!
-//! All three meet in [`entry`], where labels ([`labels`]) and overhead are derived, so a list that was computed,
-//! printed ([`write()`]) and loaded again is the same list.
+//! The first and the last meet in [`entry`], where labels ([`labels`]) and overhead are derived, so a list that was computed,
+//! printed ([`write()`]) and loaded again is the same list. Machines of AWS have labels and overhead of their own.
 //!
 //! Two decisions shape the rest. **A list is refused whole or taken whole.** The original skips what it does not
 //! understand and runs on with types nobody can use; a misspelt key then costs an afternoon. Here every problem of a

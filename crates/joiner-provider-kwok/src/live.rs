@@ -5,11 +5,12 @@
 //!
 //! A class may ask for accidents ([`crate::chaos`]): launches that fail, offerings without capacity, stocks that end, Nodes that never appear.
 
+mod classes;
 mod instances;
 mod stock;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, ready};
@@ -30,6 +31,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
+use self::classes::AwsClasses;
+pub use self::classes::TypesOfClass;
 use self::instances::{Instances, Standing};
 use self::stock::Stock;
 use crate::Catalogue;
@@ -56,11 +59,12 @@ type Table = Arc<Mutex<BTreeMap<String, Pending>>>;
 
 /// The KWOK provider.
 pub struct KwokProvider {
+    client: Client,
     nodes: Api<Node>,
     kinds: Vec<NodeClassKind>,
     types: TypePublisher,
-    /// Types of classes of AWS, if they differ from those of the others. Many clusters never ask for them.
-    types_of_aws: Option<OnceLock<TypePublisher>>,
+    /// Types of classes of AWS, if they are served.
+    aws: Option<AwsClasses>,
     clock: Arc<dyn Clock>,
     /// How long after a node is ready its startup taints go; nothing if that is left to others.
     startup_taints: Option<Duration>,
@@ -75,7 +79,8 @@ impl KwokProvider {
     /// A provider that writes its Nodes through a client.
     pub fn new(client: Client, catalogue: Catalogue, clock: Arc<dyn Clock>) -> Self {
         Self {
-            nodes: Api::all(client),
+            nodes: Api::all(client.clone()),
+            client,
             kinds: vec![NodeClassKind {
                 group: KWOK_GROUP.to_owned(),
                 version: "v1alpha1".to_owned(),
@@ -83,7 +88,7 @@ impl KwokProvider {
                 plural: "kwoknodeclasses".to_owned(),
             }],
             types: published(catalogue),
-            types_of_aws: None,
+            aws: None,
             clock,
             startup_taints: None,
             pending: Table::default(),
@@ -93,17 +98,16 @@ impl KwokProvider {
         }
     }
 
-    /// Serves classes of AWS too: with the shipped list of AWS, or with the types that all other classes have. What such a class says is not
-    /// simulated.
+    /// Serves classes of AWS too: each has the types that are made for it.
     #[must_use]
-    pub fn serving_aws(mut self, same_types: bool) -> Self {
+    pub fn serving_aws(mut self, types: TypesOfClass) -> Self {
         self.kinds.push(NodeClassKind {
             group: AWS_GROUP.to_owned(),
             version: "v1".to_owned(),
             kind: kinds::EC2_NODE_CLASS.to_owned(),
             plural: "ec2nodeclasses".to_owned(),
         });
-        self.types_of_aws = (!same_types).then(OnceLock::new);
+        self.aws = Some(AwsClasses::new(self.client.clone(), self.clock.clone(), types));
         self
     }
 
@@ -128,10 +132,10 @@ impl KwokProvider {
         self.types.publish(catalogue.types, catalogue.well_known);
     }
 
-    fn types_of(&self, class: &NodeClassReference) -> &TypePublisher {
-        match &self.types_of_aws {
-            Some(types) if class.group == AWS_GROUP => types.get_or_init(|| published(Catalogue::aws())),
-            _ => &self.types,
+    fn feed_of(&self, class: &NodeClassReference) -> TypeFeed {
+        match &self.aws {
+            Some(classes) if class.group == AWS_GROUP => classes.feed(&class.name),
+            _ => self.types.feed(),
         }
     }
 
@@ -166,7 +170,7 @@ impl KwokProvider {
             [] => BTreeMap::new(),
             _ => self.standing().await?,
         };
-        let types = self.types_of(reference).feed().current();
+        let types = self.feed_of(reference).current();
         let choice = self.stock.take(&name, behaviour.stocks(), &standing, |left| {
             launch::first_offered(&types, &request.offerings, |offering| {
                 !behaviour.lacks(request.token(), offering) && left(offering)
@@ -321,7 +325,7 @@ impl Provider for KwokProvider {
     }
 
     fn watch_types(&self, class: &NodeClassReference) -> TypeFeed {
-        self.types_of(class).feed()
+        self.feed_of(class)
     }
 
     fn launch(&self, batch: Vec<LaunchRequest>) -> BoxStream<'_, LaunchOutcome> {

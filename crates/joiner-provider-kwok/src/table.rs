@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use joiner_api::instance_type::{InstanceType, Offering};
+use joiner_api::instance_type::{InstanceType, Offering, PriceSource};
 use joiner_api::names::{ARCH_LABEL, ON_DEMAND, OS_LABEL, RESERVED, SPOT};
 use joiner_api::quantity::Quantity;
 
@@ -35,6 +35,8 @@ pub struct TypeRow {
     pub spot: Option<f64>,
     /// Lowest available reserved price per hour.
     pub reserved: Option<f64>,
+    /// How well these lowest prices are known, by capacity type; what the list states itself is left out.
+    pub price_sources: BTreeMap<&'static str, PriceSource>,
     /// Number of offerings.
     pub offerings: usize,
     /// Number of offerings that can be had now.
@@ -82,13 +84,15 @@ pub fn rows(catalogue: &Catalogue, filter: &Filter) -> Vec<TypeRow> {
 fn row(of: &InstanceType) -> TypeRow {
     const COLUMNS: [&str; 3] = ["cpu", "memory", "pods"];
     let [cpu, memory, pods] = COLUMNS.map(|name| of.capacity.get(name).copied().unwrap_or_default());
-    let lowest = |capacity_type: &str| {
+    let cheapest = |capacity_type: &str| {
         of.offerings
             .iter()
             .filter(|offering| offering.available && offering.capacity_type() == Some(capacity_type))
-            .map(|offering| offering.price)
-            .min_by(f64::total_cmp)
+            .min_by(|a, b| a.price.total_cmp(&b.price))
     };
+    let lowest = |capacity_type: &str| cheapest(capacity_type).map(|offering| offering.price);
+    let source = |capacity_type| Some((capacity_type, cheapest(capacity_type)?.price_source));
+    let sources = [ON_DEMAND, SPOT, RESERVED].into_iter().filter_map(source);
     let is_other = |(name, _): &(&String, &Quantity)| !COLUMNS.contains(&name.as_str());
     TypeRow {
         name: of.name.clone(),
@@ -102,6 +106,7 @@ fn row(of: &InstanceType) -> TypeRow {
         on_demand: lowest(ON_DEMAND),
         spot: lowest(SPOT),
         reserved: lowest(RESERVED),
+        price_sources: sources.filter(|(_, source)| *source != PriceSource::Stated).collect(),
         offerings: of.offerings.len(),
         available: of.offerings.iter().filter(|offering| offering.available).count(),
     }

@@ -49,7 +49,7 @@ pub enum MatchBy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegistrationPolicy {
     pub match_by: MatchBy,
-    /// Nodes must come with the taint `karpenter.sh/unregistered`; otherwise its absence is only remarked on.
+    /// Nodes are to come with the taint `karpenter.sh/unregistered`: a Node without it is remarked on, since pods may have come before us.
     pub needs_unregistered_taint: bool,
     /// Taints of the claim are put on the Node by us, not by its bootstrap.
     pub sync_taints: bool,
@@ -62,7 +62,7 @@ impl Default for RegistrationPolicy {
 }
 
 /// A point in a machine's life at which a provider may have something to do first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HookPoint {
     /// The Node has joined and is about to count as registered.
     Registered,
@@ -70,6 +70,11 @@ pub enum HookPoint {
     Initialized,
     /// The Node is drained, the machine about to be ended.
     BeforeTermination,
+}
+
+impl HookPoint {
+    /// All points.
+    pub const ALL: [Self; 3] = [Self::Registered, Self::Initialized, Self::BeforeTermination];
 }
 
 /// Whether life goes on.

@@ -97,6 +97,11 @@ pub trait Provider: Send + Sync {
         RegistrationPolicy::default()
     }
 
+    /// Points at which [`Provider::hook`] has something to do; at the others it is not called.
+    fn hook_points(&self) -> &[HookPoint] {
+        &[]
+    }
+
     /// Lets the provider do its part before a machine's life goes on. Repeated until it is done, also after a restart.
     fn hook<'a>(
         &'a self,

@@ -218,6 +218,8 @@ pub enum Verb {
     Terminate,
     /// A launch that is pending is given up.
     CancelLaunch,
+    /// The provider is asked whether there still is a machine.
+    FindMachine,
     /// An event is written.
     WriteEvent,
     /// The record of decisions is written.

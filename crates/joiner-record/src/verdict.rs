@@ -68,6 +68,13 @@ pub enum Verdict {
         /// What it is.
         orphan: Orphan,
     },
+    /// A list of machines lacks so many at once that it is not believed. Subject: its provider.
+    ListDoubted {
+        /// Machines that it lacks.
+        missing: u64,
+        /// Machines that are known.
+        known: u64,
+    },
     /// Something could not be done. Subject: the object of the command.
     Failed {
         /// What was tried.
@@ -108,6 +115,7 @@ impl Verdict {
             Self::Expired { .. } => "expired",
             Self::Terminated => "terminated",
             Self::Collected { .. } => "collected",
+            Self::ListDoubted { .. } => "listDoubted",
             Self::Failed { .. } => "failed",
             Self::DisruptionBlocked => "disruptionBlocked",
             Self::Evicted { .. } => "evicted",
@@ -128,6 +136,7 @@ impl Verdict {
             | Self::Collected { .. } => true,
             Self::Nominated { .. }
             | Self::Refused { .. }
+            | Self::ListDoubted { .. }
             | Self::Failed { .. }
             | Self::DisruptionBlocked
             | Self::Evicted { .. }

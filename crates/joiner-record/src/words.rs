@@ -75,6 +75,9 @@ fn said(decision: &Decision) -> String {
         Verdict::Terminated => format!("{name} is gone"),
         Verdict::Collected { orphan: Orphan::Machine } => format!("machine {name} has no claim and is ended"),
         Verdict::Collected { orphan: Orphan::Claim } => format!("{name} is deleted: its machine is gone"),
+        Verdict::ListDoubted { missing, known } => format!(
+            "provider {name} lists {missing} of {known} known machines no longer: nothing goes for it, each is asked for by itself"
+        ),
         Verdict::Failed { verb, message, retry_after_seconds } => {
             let nothing = Subject::default();
             let tried = command(*verb, first.unwrap_or(&nothing));
@@ -113,7 +116,7 @@ pub fn event(verdict: &Verdict, place: Option<&Subject>) -> Option<EventWords> {
             let message = "no node may be removed for being empty now: its budgets allow none";
             words("DisruptionBlocked", false, message.to_owned())
         }
-        Verdict::Evicted { reason } => words("Evicted", false, format!("evicted: {reason}")),
+        Verdict::Evicted { reason } => words("Evicted", false, format!("Evicted pod: {reason}")),
         Verdict::WatchTrouble(trouble) => {
             let reason = match trouble.trouble {
                 Trouble::Forbidden => "WatchForbidden",
@@ -130,6 +133,7 @@ pub fn event(verdict: &Verdict, place: Option<&Subject>) -> Option<EventWords> {
         | Verdict::Expired { .. }
         | Verdict::Terminated
         | Verdict::Collected { .. }
+        | Verdict::ListDoubted { .. }
         | Verdict::Failed { .. } => None,
     }
 }
@@ -157,6 +161,7 @@ pub fn command(verb: Verb, subject: &Subject) -> String {
         Verb::ListPods => format!("list the pods of {}", object(subject)),
         Verb::Evict => format!("evict {}", object(subject)),
         Verb::Terminate => format!("end machine {}", subject.name),
+        Verb::FindMachine => format!("ask for machine {}", subject.name),
         Verb::CancelLaunch => format!("cancel the pending launch {}", subject.name),
         Verb::WriteEvent => "write an event".to_owned(),
         Verb::WriteRecord => format!("write the record of decisions to {}", object(subject)),

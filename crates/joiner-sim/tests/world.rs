@@ -221,6 +221,50 @@ async fn usage_is_counted_in_whole_thousandths() {
     assert_eq!(limited.text(&["reason"]), "TooManyReplicas");
 }
 
+/// Pods that do not say what they use are as busy as their autoscaler wants them: nothing changes because of it.
+#[tokio::test(start_paused = true)]
+async fn without_usage_replicas_stay_as_they_are() {
+    let mut world = world(Lifecycle::fast());
+    create(&world, Kind::Node, node("n", &json!({}))).await;
+    create(&world, Kind::Deployment, deployment(3, &spec(&json!({"nodeName": "n"})), &json!({}))).await;
+    let mut scaler = half_used(10);
+    let memory = json!({"name": "memory", "target": {"type": "AverageValue", "averageValue": "300Mi"}});
+    let metrics = scaler["spec"]["metrics"].as_array_mut().unwrap();
+    metrics.push(json!({"type": "Resource", "resource": memory}));
+    pass(&mut world, 1).await;
+    create(&world, Kind::HorizontalPodAutoscaler, scaler).await;
+    pass(&mut world, 1200).await;
+    assert_eq!(ready(&world), 3);
+    let scaler = world.cache().find(Kind::HorizontalPodAutoscaler, "default", "web").unwrap();
+    let current = &scaler.items(&["status", "currentMetrics"])[0]["resource"]["current"];
+    assert_eq!(*current, json!({"averageUtilization": 50, "averageValue": "50m"}));
+    assert_eq!(scaler.condition("ScalingActive").unwrap().text(&["reason"]), "ValidMetricFound");
+}
+
+/// A taint of the same key with another effect is there to stay.
+#[tokio::test(start_paused = true)]
+async fn startup_taints_go_by_key_and_effect_some_time_after_the_node_is_ready() {
+    let mut world = world(Lifecycle::fast());
+    let mut starting = node(
+        "n",
+        &json!({"joiner.sh/startup-taints": "a:NoSchedule, b", "joiner.sh/startup-taints-time": "30s"}),
+    );
+    let taint = |key: &str, effect: &str| json!({"key": key, "effect": effect});
+    starting["spec"]["taints"] =
+        json!([taint("a", "NoSchedule"), taint("a", "NoExecute"), taint("b", "NoExecute")]);
+    create(&world, Kind::Node, starting).await;
+    let taints = |world: &World| {
+        let node = world.cache().find(Kind::Node, "", "n").unwrap();
+        let taints = node.items(&["spec", "taints"]).iter();
+        let told = taints.map(|taint| format!("{}:{}", taint.text(&["key"]), taint.text(&["effect"])));
+        told.filter(|taint| !taint.starts_with("node.kubernetes.io/")).collect::<Vec<_>>().join(" ")
+    };
+    pass(&mut world, 29).await;
+    assert_eq!(taints(&world), "a:NoSchedule a:NoExecute b:NoExecute");
+    pass(&mut world, 3).await;
+    assert_eq!(taints(&world), "a:NoExecute");
+}
+
 /// Whoever deletes a pod can still see it, and see it go, before another takes its name.
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_takes_a_moment_to_go() {

@@ -73,6 +73,7 @@ fn types() -> Vec<InstanceType> {
             available: true,
             reservation: None,
             capacity_override: Default::default(),
+            price_source: Default::default(),
         };
         InstanceType {
             requirements: vec![

@@ -164,7 +164,7 @@ impl Cluster {
                         message: format!("there is no {kind} `{}` in the input", full(&reference.name)),
                     })?;
                 let workload = &self.workloads[*found];
-                (workload.spec, workload.labels, Some(workload.wanted))
+                (workload.spec, workload.hashed, Some(workload.wanted))
             }
             (None, None) => {
                 return Err(not_resolved("it names neither `podTemplateRef` nor `scalableRef`".to_owned()));

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use joiner_api::instance_type::{InstanceType, ResourceList, TypeRequirement};
+use joiner_api::instance_type::{InstanceType, PriceSource, ResourceList, TypeRequirement};
 use joiner_api::names::{CAPACITY_TYPE_LABEL, ZONE_LABEL};
 use joiner_core::model::{
     self, Catalogue, CatalogueIdx, OfferingIdx, Operator, Requirement, Reservation, ReservationIdx, TypeIdx,
@@ -101,13 +101,7 @@ impl Lowering<'_> {
     fn choose_catalogues(&mut self) {
         let cluster = self.cluster;
         let order = self.frame.pool_order.clone();
-        let given: Vec<Option<usize>> = order
-            .iter()
-            .map(|name| {
-                let class = &cluster.pools[&**name].spec.template.spec.node_class_ref;
-                self.catalogue_of((&class.group, &class.kind, &class.name))
-            })
-            .collect();
+        let given: Vec<Option<usize>> = order.iter().map(|name| self.catalogue_of_pool(name)).collect();
         self.frame.pool_catalogues = given.iter().map(|at| at.map(CatalogueIdx::new)).collect();
         if cluster.overlays.is_empty() && cluster.cost_models.is_empty() {
             return;
@@ -199,6 +193,12 @@ impl Lowering<'_> {
                     requirements,
                     price: offering.price,
                     price_nano_usd: nano_usd(offering.price),
+                    price_source: match offering.price_source {
+                        PriceSource::Stated => model::PriceSource::Stated,
+                        PriceSource::List => model::PriceSource::List,
+                        PriceSource::Estimate => model::PriceSource::Estimate,
+                        PriceSource::File => model::PriceSource::File,
+                    },
                     available: offering.available,
                     allocatable,
                     reservation: offering

@@ -54,12 +54,22 @@ impl Default for Options {
 /// A CSI driver, and how many volumes it attaches if it says so.
 pub(crate) type DriverLimit = (Box<str>, Option<u32>);
 
-/// A class's own catalogue, or everybody's.
+/// The catalogue of a class, of some pools, or everybody's.
 #[derive(Debug)]
 pub(crate) struct CatalogueInput {
-    /// Group, kind and name of the node class; `None` = every class.
-    pub class: Option<(String, String, String)>,
+    pub whose: Whose,
     pub types: Arc<[InstanceType]>,
+}
+
+/// Who launches from a catalogue.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Whoever has none of their own.
+    Everybody,
+    /// Pools of a node class, by its group, kind and name.
+    Class((String, String, String)),
+    /// Pools, by name.
+    Pools(BTreeSet<String>),
 }
 
 /// What planning is to make of a pod that it would otherwise take as it is.
@@ -461,12 +471,26 @@ impl Cluster {
         types: impl Into<Arc<[InstanceType]>>,
         well_known: &[String],
     ) {
+        self.take_catalogue(class.map_or(Whose::Everybody, Whose::Class), types.into(), well_known);
+    }
+
+    /// Takes in what single pools can launch, whatever their class can: two pools of a class may stand in different regions.
+    pub fn add_pool_catalogue(
+        &mut self,
+        pools: BTreeSet<String>,
+        types: impl Into<Arc<[InstanceType]>>,
+        well_known: &[String],
+    ) {
+        self.take_catalogue(Whose::Pools(pools), types.into(), well_known);
+    }
+
+    fn take_catalogue(&mut self, whose: Whose, types: Arc<[InstanceType]>, well_known: &[String]) {
         for key in well_known.iter().filter(|key| !self.well_known.contains(*key)).collect::<Vec<_>>() {
             self.well_known.insert(key.clone());
             self.changes.frame = true;
         }
-        let input = CatalogueInput { class, types: types.into() };
-        match self.catalogues.iter_mut().find(|have| have.class == input.class) {
+        let input = CatalogueInput { whose, types };
+        match self.catalogues.iter_mut().find(|have| have.whose == input.whose) {
             Some(have) if Arc::ptr_eq(&have.types, &input.types) || have.types == input.types => return,
             Some(have) => *have = input,
             None => self.catalogues.push(input),
@@ -477,7 +501,7 @@ impl Cluster {
     /// A node class can launch nothing any more.
     pub fn remove_catalogue(&mut self, class: &(String, String, String)) {
         let before = self.catalogues.len();
-        self.catalogues.retain(|have| have.class.as_ref() != Some(class));
+        self.catalogues.retain(|have| !matches!(&have.whose, Whose::Class(of) if of == class));
         self.changes.frame |= self.catalogues.len() != before;
     }
 
@@ -683,7 +707,7 @@ impl Cluster {
         Ok((spec, claims, labels))
     }
 
-    fn intern_labels(&mut self, labels: Option<&BTreeMap<String, String>>) -> u32 {
+    pub(crate) fn intern_labels(&mut self, labels: Option<&BTreeMap<String, String>>) -> u32 {
         self.scratch.clear();
         canon::write_labels(&mut self.scratch, labels);
         self.label_sets.intern(&self.scratch).0

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use joiner_api::CostModel;
-use joiner_api::instance_type::{InstanceType, Reservation};
+use joiner_api::instance_type::{InstanceType, PriceSource, Reservation};
 
 use crate::cluster::{Cluster, cluster_name};
 use crate::lower::Lowering;
@@ -103,6 +103,7 @@ impl<'c> Lowering<'c> {
                 for (_, commitment) in costs.commitments.iter().filter(|(selector, _)| picks(selector)) {
                     let mut agreed = offering.clone();
                     agreed.price = commitment.price_per_hour + fees.unwrap_or(0.0);
+                    agreed.price_source = PriceSource::Stated;
                     agreed.reservation = Some(Reservation {
                         id: format!("{COMMITMENT}{}", commitment.name),
                         capacity: u32::try_from(commitment.nodes).unwrap_or(u32::MAX),

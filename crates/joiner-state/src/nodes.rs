@@ -10,7 +10,8 @@ use joiner_api::names::{
 use joiner_core::model::node::{Bought, ShownNode};
 use joiner_core::model::resources::{add_into, max_into, sub_into};
 use joiner_core::model::{
-    CatalogueIdx, Effect, IdentityIdx, Node, OfferingIdx, PoolIdx, ReqId, Requirement, ResVec, Taint, ValueId,
+    CatalogueIdx, Effect, IdentityIdx, Node, OfferingIdx, PoolIdx, PriceSource, ReqId, Requirement, ResVec,
+    Taint, ValueId,
 };
 
 use crate::catalogues::{NO_PRICE, nano_usd};
@@ -356,15 +357,21 @@ impl<'c> Lowering<'c> {
             zone: label(ZONE_LABEL),
             capacity_type: label(CAPACITY_TYPE_LABEL).or_else(|| managed_capacity_type(&resolved.labels)),
             price: None,
+            price_source: PriceSource::default(),
             allocatable: resolved.allocatable.clone(),
         };
         let own = resolved.pool.as_deref().and_then(|pool| self.frame.pool_index.get(pool));
         let own = own.map(|at| self.frame.snapshot.pools[*at].catalogue.at());
+        // A node of no pool costs what the first pool that knows its type would pay: overlays and costs are those of pools.
+        let pools = self.frame.snapshot.pools.iter().map(|pool| pool.catalogue.at());
         let all = 0..self.frame.type_details.len();
-        let offering = own.into_iter().chain(all).find_map(|at| self.offering(at, &shown));
+        let offering = own.into_iter().chain(pools).chain(all).find_map(|at| self.offering(at, &shown));
         let listed = offering
-            .map(|(catalogue, at)| self.frame.snapshot.catalogues[catalogue.at()].offerings[at.at()].price);
-        shown.price = resolved.agreed_price.or(listed);
+            .map(|(catalogue, at)| &self.frame.snapshot.catalogues[catalogue.at()].offerings[at.at()]);
+        shown.price = resolved.agreed_price.or(listed.map(|offering| offering.price));
+        if let (None, Some(offering)) = (resolved.agreed_price, listed) {
+            shown.price_source = offering.price_source;
+        }
         (shown, offering)
     }
 

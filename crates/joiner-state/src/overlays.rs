@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use joiner_api::NodeOverlay;
-use joiner_api::instance_type::InstanceType;
+use joiner_api::instance_type::{InstanceType, PriceSource};
 use joiner_api::quantity::Quantity;
 
 use crate::cluster::{Cluster, cluster_name};
@@ -159,6 +159,9 @@ impl Lowering<'_> {
             if let Some(change) = order[holder.first].1.price {
                 let offering = &mut types[*of].offerings[*offering];
                 offering.price = change.of(offering.price);
+                if matches!(change, Change::To(_)) {
+                    offering.price_source = PriceSource::Stated;
+                }
                 changed = true;
             }
         }

@@ -59,8 +59,10 @@ impl Pending {
 
 /// What is still in force of a pod's wishes.
 struct Ladder<'d> {
-    /// Required node-affinity terms left; `None` for a pod without required node affinity.
+    /// Required node-affinity terms, any of which will do; `None` for a pod without required node affinity.
     required: Vec<Option<&'d Term>>,
+    /// The one in force.
+    term: usize,
     /// Heaviest first, as are the next two.
     preferred: &'d [Term],
     affinity: Vec<GroupIdx>,
@@ -71,12 +73,19 @@ struct Ladder<'d> {
 }
 
 impl Ladder<'_> {
-    /// Gives one thing up, in the fixed order; `None` when nothing is left to give up.
+    /// Gives one thing up, in the fixed order; `None` when nothing is left to give up. All required terms are tried before a preference goes,
+    /// and again after.
     fn relax(&mut self, has_preferred_taints: bool) -> Option<Relaxed> {
-        if self.required.len() > 1 {
-            self.required.remove(0);
+        if self.term + 1 < self.required.len() {
+            self.term += 1;
             return Some(Relaxed::RequiredTerm);
         }
+        let wish = self.give_up_a_wish(has_preferred_taints)?;
+        self.term = 0;
+        Some(wish)
+    }
+
+    fn give_up_a_wish(&mut self, has_preferred_taints: bool) -> Option<Relaxed> {
         if !self.affinity.is_empty() {
             self.affinity.remove(0);
             return Some(Relaxed::PodAffinity);
@@ -179,6 +188,7 @@ impl<'c> Lowering<'c> {
                 None => vec![None],
                 Some(terms) => matching_terms(terms).map(Some).collect(),
             },
+            term: 0,
             preferred: if respect { &pod.preferred } else { &[] },
             affinity: Vec::new(),
             anti_affinity: Vec::new(),
@@ -206,7 +216,7 @@ impl<'c> Lowering<'c> {
         let mut rungs = Vec::new();
         let mut relaxed = None;
         loop {
-            let term = ladder.required.first().copied().flatten();
+            let term = ladder.required.get(ladder.term).copied().flatten();
             let ask = self.node_ask(pod, term, ladder.preferred.first());
             let strict = self.node_ask(pod, term, None);
             self.ask_about(ask);

@@ -10,7 +10,7 @@ use joiner_api::names::{
 use joiner_api::requirement::NodeRequirement;
 use joiner_core::model::{CatalogueIdx, KeyId, Limit, Operator, Pool, Requirement, Taint, Vocabulary};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Whose};
 use crate::digest::stable_key;
 use crate::lower::Lowering;
 use crate::node_digest;
@@ -91,13 +91,22 @@ impl Lowering<'_> {
     /// The catalogue of a node class: its own, or everybody's.
     pub(crate) fn catalogue_of(&self, class: (&str, &str, &str)) -> Option<usize> {
         let inputs = &self.cluster.catalogues;
-        let own = inputs.iter().position(|input| {
-            input
-                .class
-                .as_ref()
-                .is_some_and(|(group, kind, name)| (group.as_str(), kind.as_str(), name.as_str()) == class)
-        });
-        own.or_else(|| inputs.iter().position(|input| input.class.is_none()))
+        let is_of = |whose: &Whose| match whose {
+            Whose::Class((group, kind, name)) => (group.as_str(), kind.as_str(), name.as_str()) == class,
+            _ => false,
+        };
+        let own = inputs.iter().position(|input| is_of(&input.whose));
+        own.or_else(|| inputs.iter().position(|input| input.whose == Whose::Everybody))
+    }
+
+    /// The catalogue of a pool: its own, else that of its class.
+    pub(crate) fn catalogue_of_pool(&self, name: &str) -> Option<usize> {
+        let is_of = |whose: &Whose| matches!(whose, Whose::Pools(pools) if pools.contains(name));
+        let own = self.cluster.catalogues.iter().position(|input| is_of(&input.whose));
+        own.or_else(|| {
+            let class = &self.cluster.pools.get(name)?.spec.template.spec.node_class_ref;
+            self.catalogue_of((&class.group, &class.kind, &class.name))
+        })
     }
 
     /// Fills in the pools; usage is added when nodes are known.

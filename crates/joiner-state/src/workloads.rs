@@ -3,11 +3,16 @@
 //! A template is read once, whatever the number. Where a cluster's own dump holds a workload together with pods of it, only the
 //! missing ones are made: pods of a Deployment are found through their ReplicaSet, those of a StatefulSet by their names.
 
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
+
+use joiner_core::model::fixed_state;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::bytes::Pairs;
 use crate::cluster::{Cluster, NONE, PodRecord, Standing, namespace_of, namespaced_name, without_spec};
 use crate::pod_table::Intent;
 use crate::problem::{Finding, Problem};
@@ -25,6 +30,8 @@ pub(crate) struct Workload {
     pub spec: u32,
     claims: u32,
     pub labels: u32,
+    /// The same with the label that tells templates of a Deployment apart; those of other kinds have none.
+    pub hashed: u32,
 }
 
 impl Workload {
@@ -46,7 +53,14 @@ impl Cluster {
             Count::replicas(spec.replicas),
             &spec.template,
             &[],
-        )
+        )?;
+        // The label that its controller would give the pods, by which they are told from those of other templates.
+        if let Some(at) = self.workload_index.get(&("Deployment", name)).copied() {
+            let mut labels = template_labels(&spec.template).cloned().unwrap_or_default();
+            labels.insert(TEMPLATE_HASH.to_owned(), template_hash(&spec.template));
+            self.workloads[at].hashed = self.intern_labels(Some(&labels));
+        }
+        Ok(())
     }
 
     /// Takes a ReplicaSet in; one that belongs to a known Deployment only tells which pods are the Deployment's.
@@ -65,7 +79,7 @@ impl Cluster {
         let Some(spec) = &controller.spec else { return Err(without_spec(KIND, &name)) };
         let template = spec.template.as_ref().ok_or_else(|| no_template(KIND, &name))?;
         // Without a selector it selects by the labels of its template.
-        let labels = template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
+        let labels = template_labels(template);
         if let Some(selector) = spec.selector.as_ref().filter(|map| !map.is_empty()).or(labels) {
             self.remember_map(KIND, &name, selector);
         }
@@ -165,6 +179,7 @@ impl Cluster {
             spec,
             claims,
             labels,
+            hashed: labels,
         };
         self.workload_pods = others + wanted;
         match before {
@@ -235,8 +250,29 @@ impl Cluster {
                 if belongs || runs { 0 } else { workload.wanted.saturating_sub(*there) }
             })
             .collect();
+        // A ReplicaSet that is there for the same template says which label it is.
+        let sets = workloads.iter().filter(|w| w.kind == "ReplicaSet");
+        let mut of_deployment: BTreeMap<(&str, &str), Vec<&Workload>> = BTreeMap::new();
+        for set in sets {
+            if let Some(deployment) = set.made_by("Deployment") {
+                of_deployment.entry((&set.namespace, deployment)).or_default().push(set);
+            }
+        }
+        let labels_of = |cluster: &Self, workload: &Workload| {
+            let sets = of_deployment.get(&(&*workload.namespace, &*workload.name)).into_iter().flatten();
+            let is_same = |set: &&&Workload| {
+                let pairs = Pairs(cluster.label_sets.get(set.labels));
+                set.spec == workload.spec
+                    && pairs
+                        .filter(|(key, _)| *key != TEMPLATE_HASH)
+                        .eq(Pairs(cluster.label_sets.get(workload.labels)))
+            };
+            let set = sets.into_iter().find(is_same).filter(|_| workload.kind == "Deployment");
+            set.map_or(workload.hashed, |set| set.labels)
+        };
         let mut name = String::new();
         for (workload, missing) in workloads.iter().zip(missing) {
+            let labels = labels_of(self, workload);
             let mut left = missing;
             let mut ordinal = workload.first;
             // A StatefulSet has fixed names; the others take the next free one.
@@ -258,7 +294,7 @@ impl Cluster {
                         uid: "".into(),
                         intent: Intent::AsSeen,
                         spec: workload.spec,
-                        labels: workload.labels,
+                        labels,
                         claims: workload.claims,
                         node: NONE,
                         owner,
@@ -271,6 +307,43 @@ impl Cluster {
                 }
             }
         }
+    }
+}
+
+/// The label by which the pods of a Deployment's templates are told apart.
+const TEMPLATE_HASH: &str = "pod-template-hash";
+
+fn template_labels(template: &PodTemplateSpec) -> Option<&BTreeMap<String, String>> {
+    template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref())
+}
+
+/// Ten letters that stand for a template, from the letters that Kubernetes makes such names of.
+fn template_hash(template: &PodTemplateSpec) -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut hasher = Hashing(fixed_state().build_hasher());
+    // What can be read can be written, and a hash takes whatever is written.
+    let _ = serde_json::to_writer(&mut hasher, template);
+    let (mut number, base) = (hasher.0.finish(), LETTERS.len() as u64);
+    (0..10)
+        .map(|_| {
+            let letter = LETTERS[(number % base) as usize];
+            number /= base;
+            char::from(letter)
+        })
+        .collect()
+}
+
+/// Hashes what is written.
+struct Hashing<H>(H);
+
+impl<H: Hasher> std::io::Write for Hashing<H> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

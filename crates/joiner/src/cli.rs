@@ -10,6 +10,7 @@ mod packing;
 
 pub use packing::{Packing, PackingArgs};
 
+use crate::commands::catalogues::{AwsArgs, CatalogueArgs};
 /// The most pods taken in unless somebody says otherwise.
 pub const MAX_PODS: usize = 2_000_000;
 
@@ -86,9 +87,10 @@ pub enum Command {
 #[command(after_help = "\
 Examples:
   joiner plan -f shop.yaml                                   the machines a shop needs on hypothetical types
-  joiner plan -f shop.yaml --catalog aws                     the same on AWS us-west-2 types at real prices
+  joiner plan -f shop.yaml --catalog aws                     the same on machines of AWS us-east-1
+  joiner plan -f pools.yaml -f shop.yaml --prices spot.json  AWS pools, with prices that `aws` answered
   joiner plan -f shop/ -f pools.yaml -o wide                 several files or folders, more columns
-  kubectl get nodepools,nodes,pods -A -o json | joiner plan -f -     what a cluster costs, and what its pending pods need
+  kubectl get nodepools,nodes,pods -A -o json | joiner plan -f -     what a cluster costs, and lacks
   joiner plan --from prod.yaml                               the same of a snapshot
   joiner plan --from prod.yaml --from-mode intent            what joiner would have built for a cluster's workloads
   joiner plan -f shop.yaml --explain default/web-0           why this pod goes where it goes
@@ -105,13 +107,9 @@ pub struct PlanArgs {
     /// What to make of it: the cluster as it was, or only what was asked for, on no nodes at all.
     #[arg(long, value_enum, default_value_t = crate::import::FromMode::AsIs, requires = "from")]
     pub from_mode: crate::import::FromMode,
-    /// Instance types to choose from (KWOK's file format, JSON or YAML) instead of a shipped catalogue.
-    #[arg(long, value_name = "FILE", conflicts_with = "catalog")]
-    pub instance_types: Option<PathBuf>,
-    /// Shipped catalogue: `kwok` (144 hypothetical types) or `aws` (848 types of us-west-2 at real prices). Without it, `aws` if a
-    /// NodePool refers to an EC2NodeClass, else `kwok`.
-    #[arg(long, value_enum, ignore_case = true)]
-    pub catalog: Option<Catalog>,
+    /// Machines to choose from.
+    #[command(flatten)]
+    pub catalogue: CatalogueArgs,
     /// Scheduler configuration with default topology spread constraints for pods that have none, YAML or JSON:
     /// `podTopologySpread.defaultConstraints`, or a whole KubeSchedulerConfiguration.
     #[arg(long, value_name = "FILE")]
@@ -161,7 +159,7 @@ What changed meaning is said on standard error, one line each. Objects that are 
 
 Examples:
   joiner convert -f provisioner.yaml > nodepool.yaml
-  joiner convert -f pools.yaml -f classes.yaml | kubectl apply -f -     kubelet settings go from pools to their classes
+  joiner convert -f old/ | kubectl apply -f -                kubelet settings go from pools to classes
   kubectl get provisioners -o yaml | joiner convert -f -")]
 pub struct ConvertArgs {
     /// File, folder or `-` (standard input); repeatable.
@@ -215,6 +213,9 @@ pub struct ListArgs {
     /// A file instead of a shipped catalogue.
     #[arg(short = 'f', long = "filename", value_name = "FILE", conflicts_with = "catalog")]
     pub filename: Option<PathBuf>,
+    /// What holds for machines of AWS.
+    #[command(flatten)]
+    pub aws: AwsArgs,
     /// Only this architecture.
     #[arg(long)]
     pub arch: Option<String>,
@@ -308,7 +309,7 @@ pub struct VersionArgs {
 pub enum Catalog {
     /// 144 hypothetical types.
     Kwok,
-    /// 848 types of AWS us-west-2 at real prices.
+    /// The machines of an AWS region as EC2NodeClasses make them: list prices where there are some, else estimates.
     Aws,
 }
 

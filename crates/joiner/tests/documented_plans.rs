@@ -212,6 +212,8 @@ spec:
     let (code, text) = run_on("choosy", manifests, "joiner plan -f {}");
     assert_eq!(code, FINE, "{text}");
     // Without them nothing is paid, so there is nothing to take a share of.
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("keeping all "), "the saving when all are kept stands beside: {text}");
     let told = "preferences of 1 pod given up";
     assert!(text.contains(told) && !text.contains("inf"), "{text}");
     let (_, text) = run_on("choosy-json", manifests, "joiner plan -f {} -o json");
@@ -231,28 +233,6 @@ fn a_story_can_be_data() {
     assert_eq!(story["place"]["otherPods"], 2);
     assert_eq!(story["queue"], 5);
     assert!(run(&format!("{line} yaml")).1.contains("kind: PodStory"));
-}
-
-#[test]
-fn pools_of_another_provider_are_named() {
-    let pool = |name: &str, group: &str, kind: &str| {
-        format!(
-            "---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec: {{template: {{spec: {{requirements: [], \
-             nodeClassRef: {{group: {group}, kind: {kind}, name: default}}}}}}}}\n"
-        )
-    };
-    let both = pool("cloud", "karpenter.k8s.aws", "EC2NodeClass")
-        + &pool("test", "karpenter.kwok.sh", "KWOKNodeClass");
-    let note = |catalogue: &str, pool: &str| {
-        let line = format!("joiner plan -f {{}} --catalog {catalogue}");
-        let (_, text) = run_on(&format!("providers-{catalogue}"), &both, &line);
-        assert!(text.contains(&format!("these are of another provider: {pool};")), "{text}");
-    };
-    note("aws", "`test` (KWOKNodeClass)");
-    note("kwok", "`cloud` (EC2NodeClass)");
-    let alone = pool("test", "karpenter.kwok.sh", "KWOKNodeClass");
-    let (_, text) = run_on("one-provider", &alone, "joiner plan -f {} --catalog aws");
-    assert!(!text.contains("another provider"), "{text}");
 }
 
 #[test]
@@ -287,10 +267,10 @@ fn a_plan_fits_a_narrow_terminal() {
 #[test]
 fn labels_that_the_types_do_not_tell_are_noted() {
     let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: default}\nspec: {template: {spec: {\
-                requirements: [{key: karpenter.k8s.aws/instance-local-nvme, operator: Gt, values: ['100']}, \
+                requirements: [{key: topology.k8s.aws/zone-id, operator: In, values: [use1-az1]}, \
                 {key: karpenter.k8s.aws/instance-cpu-manufacturer, operator: In, values: [intel]}], \
                 nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}}}\n";
     let (_, text) = run_on("unknown-label", pool, "joiner plan -f {}");
-    let note = "note: NodePool `default`: the instance types say nothing about `karpenter.k8s.aws/instance-local-nvme`";
+    let note = "note: NodePool `default`: the instance types say nothing about `topology.k8s.aws/zone-id`";
     assert!(text.contains(note) && !text.contains("instance-cpu-manufacturer"), "{text}");
 }

@@ -147,6 +147,47 @@ fn a_change_that_costs_a_place_is_a_finding() {
 }
 
 #[test]
+fn a_price_that_falls_because_less_runs_says_so() {
+    let run = what_if("--no-spot --edit nodepool/default:spec.limits.cpu=1");
+    assert!(
+        run.out.lines().next().is_some_and(|verdict| verdict.contains(" because less runs ")),
+        "{}",
+        run.shown()
+    );
+    // What gets dearer or cheaper for the same pods has no such excuse.
+    assert!(!what_if("--price 2").out.contains("because"), "{}", what_if("--price 2").shown());
+}
+
+#[test]
+fn the_letter_of_a_zone_is_enough_where_one_zone_has_it() {
+    let pods = "tests/what_if/aws.yaml";
+    for zone in ["a", "2a", "us-west-2a"] {
+        let run = run(&format!("-f {pods} --zone-out {zone}"), zone);
+        assert_eq!(run.code, FINE, "{}", run.shown());
+        assert!(run.out.contains("zone us-west-2a out: "), "{}", run.shown());
+    }
+    let several = run(&format!("-f {pods} --zone-out e"), "e");
+    assert_eq!(several.code, BAD_INPUT, "{}", several.shown());
+}
+
+#[test]
+fn what_machines_really_cost_counts_on_both_sides() {
+    let folder = std::env::temp_dir().join(format!("joiner-what-if-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("costs.yaml");
+    let overlay = "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {name: half}\n\
+                   spec: {requirements: [], priceAdjustment: \"-50%\"}\n";
+    std::fs::write(&file, overlay).expect("writable");
+    let plain = what_if("--scale deploy/web=20 -o json").json();
+    let half = what_if(&format!("--scale deploy/web=20 -o json --cost-model {}", file.display())).json();
+    for side in ["before", "after"] {
+        let price = |report: &Value| report[side]["pricePerHour"].as_f64().expect("a price");
+        assert!(price(&half) < price(&plain), "{side}: {half}");
+    }
+    std::fs::remove_dir_all(&folder).ok();
+}
+
+#[test]
 fn kinds_may_carry_their_group() {
     for kind in ["deployments.apps", "deployment.apps", "deployments.v1.apps", "Deployments"] {
         let run = what_if(&format!("--scale {kind}/web=20"));
@@ -236,19 +277,22 @@ fn repacked_as_json() {
     insta::assert_snapshot!(run(&format!("-f {CLUSTER} --repack -o json"), "--repack -o json").shown());
 }
 
-/// Worked out by hand: five nodes of the pool and one of a group have prices of the catalogue; 2.6 CPUs of 8 and 3.4 Gi of 32 are requested on node-1.
+/// Five nodes of the pool and one of a group have prices of the catalogue.
 #[test]
 fn what_stands_is_summed_over_nodes_of_known_price() {
     let standing = plan_of(&format!("-f {CLUSTER}"))["standing"].clone();
-    assert_eq!((&standing["nodes"], &standing["pods"]), (&6.into(), &11.into()));
+    assert_eq!((&standing["nodes"], &standing["pods"]), (&6.into(), &16.into()));
     assert_eq!((&standing["nodesOfUnknownPrice"], &standing["podsOfUnknownPrice"]), (&1.into(), &1.into()));
     let number = |value: &Value| value.as_f64().expect("a number");
     let (price, waste) = (number(&standing["pricePerHour"]), number(&standing["wastePerHour"]));
     let afresh = &standing["packedAfresh"];
     assert!(number(&afresh["lowerBoundPerHour"]) <= number(&afresh["pricePerHour"]));
     assert!(number(&afresh["pricePerHour"]) < price && waste < price);
+    // Of node-1, at $0.234 an hour, 5.1 of 7.9 CPUs and 10.125 of 31.99 Gi are requested: 35 % and 68 % are left.
+    let first = run(&format!("-f {CLUSTER} --repack"), "").out;
+    assert!(first.contains("5.1/7.9  10.1Gi/32Gi   $0.234   $0.122"), "{first}");
     assert_eq!(number(&standing["wastePercent"]), (waste / price * 1000.0).round() / 10.0);
-    assert_eq!(afresh["pods"], 11);
+    assert_eq!(afresh["pods"], 16);
     assert_eq!(plan_of(&format!("-f {CLUSTER} --no-afresh"))["standing"]["packedAfresh"], Value::Null);
     assert_eq!(plan_of("-f ../../examples/inflate.yaml")["standing"], Value::Null);
 }
@@ -334,7 +378,7 @@ fn what_holds_a_node_is_named_and_freed_by_a_change() {
         (5, 1),
         "{told:?}"
     );
-    let (told, _) = held("--edit nodepool/default:spec.limits={cpu:0}");
+    let (told, _) = held("--edit nodepool/default:spec.limits.cpu=0");
     assert!(told.contains(&"group-1 NoOtherPlace shop/api-1-0".to_owned()), "{told:?}");
     let none = run(&format!("-f {SHOP} --remove node/node-1 --repack"), "");
     assert_eq!(none.code, BAD_INPUT);

@@ -50,7 +50,7 @@ impl Report<'_> {
     pub fn page(&self) -> String {
         let mut text = String::from(
             "# What plans cost\n\nJoiner's default packing and the original on the same files: six families of generated workloads on AWS \
-             types and prices, and\nrecorded inputs (the trace of a GPU cluster, the original's benchmark mix, 150 services). `cargo xtask compare --cost --write` measures again and writes this page; `--check` fails where\n\
+             types, and\nrecorded inputs (the trace of a GPU cluster, the original's benchmark mix, 150 services). `cargo xtask compare --cost --write` measures again and writes this page; `--check` fails where\n\
              joiner breaks a rule or pays more than the original.\n\n\
              - **comparable**: the checker finds nothing wrong with the original's plan, and it leaves no pod out that joiner places. Prices and nodes are\n  \
              compared only there: a plan that breaks a rule may be cheap for that reason.\n\
@@ -58,6 +58,8 @@ impl Report<'_> {
              - **least possible**: the bound over the original's price, mean. No packing has a lower price than that; few can have this one.\n\
              - **to bound**: joiner's price over the price that no packing of these pods can beat, in all scenarios. The bound knows sizes, selectors and\n  \
              taints, but nothing of zones, weights and limits of pools, and of rules between pods only those about hosts.\n\
+             - **AWS types**: those of `bench/data/aws-us-west-2.json`, for both programs: 848 types of example data of the original, whose memory and prices\n  \
+             are not what AWS gives and charges. Joiner's own catalogue of AWS is not used here.\n\
              - **without charge**: `--node-charge 0`; otherwise the default, which trades about one cent an hour for a node less\n  \
              and buys at most two and a half times as many as the original.\n\n\
              ## By family\n\n",

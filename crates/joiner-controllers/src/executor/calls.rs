@@ -117,10 +117,21 @@ impl Calls {
                 let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
                 answer(api.patch(name, &merge, &Patch::Merge(patch)).await, |_| Done::Nothing)
             }
-            Command::Terminate { .. } | Command::CancelLaunch { .. } => {
-                Err(Problem::Refused(Failure::Other("the API server ends no machines".to_owned())))
+            Command::Terminate { .. }
+            | Command::CancelLaunch { .. }
+            | Command::EndMachineOf { .. }
+            | Command::FindMachine { .. } => {
+                Err(Problem::Refused(Failure::Other("the API server has no machines".to_owned())))
             }
         }
+    }
+
+    /// All claims, from the server itself.
+    ///
+    /// # Errors
+    /// It was refused, or there was no answer.
+    pub async fn all_claims(&self) -> Result<Vec<NodeClaim>, Problem> {
+        self.claims.list(&ListParams::default()).await.map(|list| list.items).map_err(problem)
     }
 
     async fn confirm_empty(&self, node: &str) -> Result<Done, Problem> {

@@ -43,7 +43,10 @@ impl Lane {
             | Command::PatchPool { .. }
             | Command::PatchPoolStatus { .. } => Self::Objects,
             Command::Evict { .. } | Command::DeletePod { .. } => Self::Evictions,
-            Command::Terminate { .. } | Command::CancelLaunch { .. } => Self::Provider,
+            Command::Terminate { .. }
+            | Command::CancelLaunch { .. }
+            | Command::EndMachineOf { .. }
+            | Command::FindMachine { .. } => Self::Provider,
             Command::ConfirmEmpty { .. } => Self::Reads,
             Command::WriteRecord(_) | Command::CreateEvent(_) | Command::PatchEvent { .. } => Self::Events,
         }

@@ -7,12 +7,14 @@ use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_provider::{
-    Error, GroupKind, Handle, Launch, LaunchOutcome, LaunchRequest, Listed, Monotonic, Provider, Terminated,
-    Unregistered,
+    Error, GroupKind, Handle, HookAnswer, HookPoint, Instance, Launch, LaunchOutcome, LaunchRequest, Listed,
+    Monotonic, Provider, Terminated, Unregistered,
 };
+use k8s_openapi::api::core::v1::Node;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{Epoch, Executor, Lane};
+use super::{Epoch, Executor, Lane, Problem};
+use crate::collect::still_unclaimed;
 use crate::command::{Done, Failure};
 
 /// What became of the launch of a claim.
@@ -168,6 +170,91 @@ impl Executor {
     ) -> Result<Done, Failure> {
         let call = self.provider_of(class)?.cancel(vec![handle.clone()]);
         machine_done(self.pass(Lane::Provider, Some(epoch), self.shared.provider_timeout, call).await?)
+    }
+
+    /// Ends the machine that was made for a claim, if there is one; the provider is asked again until it finds none.
+    pub(super) async fn end_machine_of(
+        &self,
+        epoch: Epoch,
+        class: &GroupKind,
+        claim_uid: &str,
+    ) -> Result<Done, Failure> {
+        let question = self.provider_of(class)?.find_by_claim(claim_uid);
+        match self.pass(Lane::Provider, Some(epoch), self.shared.provider_timeout, question).await? {
+            Some(Ok(None)) => Ok(Done::Machine(Terminated::Gone)),
+            Some(Ok(Some(machine))) => self.terminate(epoch, class, &machine.provider_id).await,
+            Some(Err(error)) => Err(Failure::Provider(error)),
+            None => Err(no_answer()),
+        }
+    }
+
+    /// Of machines that seem to have no claim, those that have none by the API server's own word.
+    ///
+    /// # Errors
+    /// The claims could not be read.
+    pub async fn unclaimed(&self, machines: Vec<Instance>) -> Result<Vec<String>, Failure> {
+        let question = self.shared.calls.all_claims();
+        match self.pass(Lane::Reads, None, self.shared.call_timeout, question).await? {
+            Some(Ok(claims)) => Ok(still_unclaimed(machines, &claims)),
+            Some(Err(Problem::Refused(failure))) => Err(failure),
+            Some(Err(Problem::Unanswered(why))) => Err(Failure::Other(why)),
+            None => Err(Failure::Other("the API server gave no answer".to_owned())),
+        }
+    }
+
+    /// Lets a provider do its part before the life of a machine goes on.
+    ///
+    /// # Errors
+    /// It failed, it did not answer, or it is no longer ours to ask.
+    pub async fn hook(
+        &self,
+        epoch: Epoch,
+        provider: &dyn Provider,
+        point: HookPoint,
+        claim: &NodeClaim,
+        node: &Node,
+    ) -> Result<HookAnswer, Failure> {
+        let call = provider.hook(point, claim, node);
+        let answer = match self.pass(Lane::Provider, Some(epoch), self.shared.provider_timeout, call).await {
+            Ok(Some(answer)) => answer.map_err(Failure::Provider),
+            Ok(None) => Err(no_answer()),
+            Err(failure) => Err(failure),
+        };
+        self.shared.metrics.command("hook", answer.as_ref().err().map_or("done", Failure::name));
+        answer
+    }
+
+    pub(super) async fn find_machine(&self, class: &GroupKind, provider_id: &str) -> Result<Done, Failure> {
+        let found = self.get(self.provider_of(class)?.as_ref(), vec![provider_id.to_owned()]).await;
+        match found.into_iter().next() {
+            Some((_, Ok(found))) => Ok(Done::Found(found)),
+            Some((_, Err(failure))) => Err(failure),
+            None => Err(no_answer()),
+        }
+    }
+
+    /// Whether a provider has machines, each asked for by its id; those of which it says nothing count as failed.
+    pub async fn get(
+        &self,
+        provider: &dyn Provider,
+        ids: Vec<String>,
+    ) -> Vec<(String, Result<bool, Failure>)> {
+        let call = provider.get(ids.clone());
+        let answers = match self.pass(Lane::Provider, None, self.shared.provider_timeout, call).await {
+            Ok(Some(answers)) => answers,
+            Ok(None) => Vec::new(),
+            Err(failure) => return ids.into_iter().map(|id| (id, Err(failure.clone()))).collect(),
+        };
+        let mut answers = answers.into_iter();
+        let found = ids.into_iter().map(|id| {
+            let found = match answers.next() {
+                Some(Ok(machine)) => Ok(machine.is_some()),
+                Some(Err(error)) => Err(Failure::Provider(error)),
+                None => Err(no_answer()),
+            };
+            (id, found)
+        });
+        found.collect()
     }
 
     fn provider_of(&self, class: &GroupKind) -> Result<&Arc<dyn Provider>, Failure> {

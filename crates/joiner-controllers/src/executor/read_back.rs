@@ -71,6 +71,8 @@ pub async fn find_out(calls: &Calls, command: &Command) -> Result<Found, Problem
         Command::ConfirmEmpty { .. }
         | Command::Terminate { .. }
         | Command::CancelLaunch { .. }
+        | Command::EndMachineOf { .. }
+        | Command::FindMachine { .. }
         | Command::WriteRecord(_)
         | Command::CreateEvent(_)
         | Command::PatchEvent { .. } => Ok(Found::NotDone),
@@ -84,6 +86,8 @@ pub fn can_be_read_back(command: &Command) -> bool {
         Command::ConfirmEmpty { .. }
             | Command::Terminate { .. }
             | Command::CancelLaunch { .. }
+            | Command::EndMachineOf { .. }
+            | Command::FindMachine { .. }
             | Command::WriteRecord(_)
             | Command::CreateEvent(_)
             | Command::PatchEvent { .. }

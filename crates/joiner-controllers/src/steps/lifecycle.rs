@@ -1,27 +1,27 @@
 //! The life of a claim until its node is ready for pods: finalizer, launch, registration, initialisation, and giving up. Pure: a claim, its
 //! nodes and a moment in, commands out.
 
-use std::collections::BTreeMap;
-
 use jiff::{SignedDuration, Timestamp};
 use joiner_api::condition::{ConditionSet, ConditionTypes, Status, Subject};
 use joiner_api::duration::NillableDuration;
 use joiner_api::names::{self, conditions};
-use joiner_api::quantity::Quantity;
 use joiner_api::{NodeClaim, NodeClaimStatus, NodePool};
-use joiner_core::model::{Effect, Taint as CoreTaint};
-use joiner_provider::{Error, Handle, Launched};
+use joiner_provider::{Error, Handle, Launched, RegistrationPolicy};
 use joiner_record::{GaveUp, Verdict};
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 use crate::command::{Command, Step};
 use crate::decision::{Decided, subject_of};
+use crate::hooks::HookState;
 use crate::observed_times::TimesOf;
-use crate::record::{Level, Note, cut};
+use crate::record::{Note, cut};
 use crate::settings::Settings;
+use crate::steps::consistency::compare;
+use crate::steps::hydration;
+use crate::steps::joining::{initialise, register};
 
 /// Longer messages of the provider are cut.
 const LONGEST_MESSAGE: usize = 300;
@@ -37,6 +37,12 @@ pub struct Facts<'a> {
     pub pool: Option<&'a NodePool>,
     /// When a pod last came to or left its node, as seen by this process.
     pub pod_event: Option<Timestamp>,
+    /// How its node joins.
+    pub policy: RegistrationPolicy,
+    /// What the provider wants to do before it counts as registered, and as initialised.
+    pub hooks: [HookState; 2],
+    /// It is time to compare it with its node.
+    pub compare: bool,
     /// The times that the claim carries.
     pub times: TimesOf<'a>,
     /// The present.
@@ -95,15 +101,18 @@ pub fn step(facts: &Facts) -> Step {
     if expire(facts, &mut step) {
         return step;
     }
+    if let Some(patch) = hydration::claim_patch(claim) {
+        step.commands.push(patch);
+        return step;
+    }
     let before = claim.status.clone().unwrap_or_default();
     let mut status = before.clone();
     let mut list = std::mem::take(&mut status.conditions);
     let mut set = ConditionSet::open(ConditionTypes::NODE_CLAIM, subject(claim, facts.now), &mut list);
-    if set.status(conditions::LAUNCHED) != Status::True {
-        step.launch = true;
-    }
+    step.launch = set.status(conditions::LAUNCHED) == Status::Unknown;
     register(facts, &mut set, &mut status, &mut step);
     initialise(facts, &mut set, &mut step);
+    compare(facts, &mut set, &mut step);
     consolidatable(facts, &mut set, &mut status, &mut step);
     let gives_up = liveness(facts, &set, &mut step);
     status.conditions = list;
@@ -150,175 +159,6 @@ fn expire(facts: &Facts, step: &mut Step) -> bool {
 
 fn delete(claim: &NodeClaim) -> Command {
     Command::DeleteClaim { name: claim.name_any(), uid: claim.uid().unwrap_or_default() }
-}
-
-fn register(facts: &Facts, set: &mut ConditionSet, status: &mut NodeClaimStatus, step: &mut Step) {
-    if set.status(conditions::LAUNCHED) != Status::True
-        || set.status(conditions::REGISTERED) != Status::Unknown
-    {
-        return;
-    }
-    let node = match facts.nodes.as_slice() {
-        [] => {
-            set.set(
-                conditions::REGISTERED,
-                Status::Unknown,
-                "NodeNotFound",
-                "no node has the provider id of this claim yet",
-            );
-            return;
-        }
-        [node] => *node,
-        several => {
-            let names: Vec<String> = several.iter().map(|node| node.name_any()).collect();
-            let message = format!("several nodes have the provider id of this claim: {}", names.join(", "));
-            set.set_false(conditions::REGISTERED, "MultipleNodesFound", &message);
-            return;
-        }
-    };
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
-    let marked = taints.iter().any(|taint| is_taint(taint, names::UNREGISTERED_TAINT, "NoExecute"));
-    let registered = node.labels().get(names::REGISTERED_LABEL).is_some_and(|value| value == "true");
-    if !marked && !registered {
-        let message = format!(
-            "node `{}` came without the taint `{}:NoExecute`: pods may have landed on it before its labels and taints were set",
-            node.name_any(),
-            names::UNREGISTERED_TAINT
-        );
-        step.notes.push(Note::new(facts.claim, Level::Warning, "UnregisteredTaintMissing", message));
-    }
-    if let Some(patch) = registration_patch(facts.claim, node, taints) {
-        step.commands.push(Command::PatchNode { name: node.name_any(), patch });
-    }
-    set.set_true(conditions::REGISTERED);
-    status.node_name = Some(node.name_any());
-}
-
-fn is_taint(taint: &Taint, key: &str, effect: &str) -> bool {
-    taint.key == key && taint.effect == effect
-}
-
-/// What makes a node agree with its claim; nothing if it does already.
-fn registration_patch(claim: &NodeClaim, node: &Node, mut taints: Vec<Taint>) -> Option<Value> {
-    let mut finalizers = node.finalizers().to_vec();
-    if !finalizers.iter().any(|of| of == names::TERMINATION_FINALIZER) {
-        finalizers.push(names::TERMINATION_FINALIZER.to_owned());
-    }
-    let mut owners = node.owner_references().to_vec();
-    let uid = claim.uid().unwrap_or_default();
-    if !owners.iter().any(|owner| owner.uid == uid) {
-        owners.push(k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
-            api_version: names::API_VERSION.to_owned(),
-            kind: names::kinds::NODE_CLAIM.to_owned(),
-            name: claim.name_any(),
-            uid,
-            block_owner_deletion: Some(true),
-            controller: None,
-        });
-    }
-    let mut labels: BTreeMap<String, String> = claim.labels().clone();
-    labels.insert(names::REGISTERED_LABEL.to_owned(), "true".to_owned());
-    labels.retain(|key, value| node.labels().get(key) != Some(value));
-    let mut annotations: BTreeMap<String, String> = claim.annotations().clone();
-    annotations.retain(|key, value| {
-        key != names::PLANNED_PODS_ANNOTATION && node.annotations().get(key) != Some(value)
-    });
-    let before = taints.clone();
-    if node.labels().get(names::DO_NOT_SYNC_TAINTS_LABEL).is_none_or(|value| value != "true") {
-        let wanted = claim.spec.taints.iter().flatten().chain(claim.spec.startup_taints.iter().flatten());
-        for taint in wanted {
-            if !taints.iter().any(|have| is_taint(have, &taint.key, &taint.effect)) {
-                taints.push(taint.clone());
-            }
-        }
-    }
-    taints.retain(|taint| !is_taint(taint, names::UNREGISTERED_TAINT, "NoExecute"));
-    let unchanged = finalizers == node.finalizers()
-        && owners == node.owner_references()
-        && labels.is_empty()
-        && annotations.is_empty()
-        && taints == before;
-    (!unchanged).then(|| {
-        json!({
-            "metadata": {
-                "resourceVersion": node.resource_version(),
-                "finalizers": finalizers,
-                "ownerReferences": owners,
-                "labels": labels,
-                "annotations": annotations,
-            },
-            "spec": {"taints": taints},
-        })
-    })
-}
-
-fn initialise(facts: &Facts, set: &mut ConditionSet, step: &mut Step) {
-    if !step.commands.is_empty() {
-        // The node at hand is the one before its registration: it lacks taints that are just being put on.
-        return;
-    }
-    if set.status(conditions::REGISTERED) != Status::True
-        || set.status(conditions::INITIALIZED) != Status::Unknown
-    {
-        return;
-    }
-    let [node] = facts.nodes.as_slice() else {
-        set.set(
-            conditions::INITIALIZED,
-            Status::Unknown,
-            "NodeNotFound",
-            "no node has the provider id of this claim yet",
-        );
-        return;
-    };
-    if let Some((reason, message)) = not_initialised(facts.claim, node) {
-        set.set(conditions::INITIALIZED, Status::Unknown, reason, &message);
-        return;
-    }
-    if node.labels().get(names::INITIALIZED_LABEL).is_none_or(|value| value != "true") {
-        let label = BTreeMap::from([(names::INITIALIZED_LABEL, "true")]);
-        let patch = json!({"metadata": {"labels": label}});
-        step.commands.push(Command::PatchNode { name: node.name_any(), patch });
-    }
-    set.set_true(conditions::INITIALIZED);
-}
-
-/// What a registered node still lacks, the first thing only.
-fn not_initialised(claim: &NodeClaim, node: &Node) -> Option<(&'static str, String)> {
-    let status = node.status.as_ref();
-    let ready = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
-    if !ready.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True") {
-        return Some(("NodeNotReady", "the node is not ready".to_owned()));
-    }
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
-    let startup = claim.spec.startup_taints.iter().flatten();
-    for taint in startup {
-        if taints.iter().any(|have| is_taint(have, &taint.key, &taint.effect)) {
-            let message = format!("startup taint `{}:{}` is still there", taint.key, taint.effect);
-            return Some(("StartupTaintsExist", message));
-        }
-    }
-    for taint in taints {
-        let Some(effect) = Effect::parse(&taint.effect) else { continue };
-        let core = CoreTaint { key: taint.key.as_str().into(), value: "".into(), effect };
-        if joiner_state::is_ephemeral(&core) {
-            let message = format!("taint `{}:{}` is still there", taint.key, taint.effect);
-            return Some(("KnownEphemeralTaintsExist", message));
-        }
-    }
-    let allocatable = status.and_then(|status| status.allocatable.as_ref());
-    let requests = claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-    for (resource, amount) in requests.into_iter().flatten() {
-        let is_zero = |text: &str| Quantity::parse(text).map_or(true, |amount| amount.signum() == 0);
-        let there = allocatable.and_then(|all| all.get(resource)).is_some_and(|amount| !is_zero(&amount.0));
-        if !is_zero(&amount.0) && !there {
-            return Some((
-                "ResourceNotRegistered",
-                format!("the node does not offer `{resource}`, which was asked for"),
-            ));
-        }
-    }
-    None
 }
 
 /// What a claim lacks to take pods, as its conditions say; nothing if it takes them.

@@ -140,7 +140,7 @@ impl<'a> Movable<'a> {
         }
         // Daemons and mirror pods protect their node too.
         match cached.protection() {
-            Protection::None => {}
+            Protection::None | Protection::Ignored => {}
             Protection::Open => return Some(Hold::Protected(None)),
             Protection::Until(end) => return Some(Hold::Protected(Some(end))),
         }

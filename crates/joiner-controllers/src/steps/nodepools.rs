@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use joiner_api::condition::{ConditionSet, ConditionTypes, Subject};
 use joiner_api::names::{self, conditions};
 use joiner_api::quantity::Quantity;
@@ -16,13 +16,18 @@ use serde_json::{Value, json};
 
 use crate::command::{Command, Step};
 use crate::steps::emptiness;
+use crate::steps::lifecycle::condition;
+use crate::steps::registration_health::{self, Results};
 
 /// Resources that are shown even if there is nothing of them.
 const ALWAYS: [&str; 4] = ["cpu", "ephemeral-storage", "memory", "pods"];
 
-/// What there is to know about a pool.
-#[derive(Debug)]
-pub struct Facts<'a> {
+/// So soon it is looked whether all claims have the new version of the hash.
+const MIGRATION: SignedDuration = SignedDuration::from_secs(1);
+
+/// What decides whether a pool can be used.
+#[derive(Debug, Clone, Copy)]
+pub struct Readiness<'a> {
     /// The pool.
     pub pool: &'a NodePool,
     /// Its node class as stored.
@@ -31,21 +36,29 @@ pub struct Facts<'a> {
     pub class_trouble: Option<&'a WatchTrouble>,
     /// Label keys that the provider makes well-known.
     pub well_known: &'a BTreeSet<String>,
-    /// What its machines have.
-    pub totals: &'a Totals,
     /// The present.
     pub now: Timestamp,
 }
 
+/// What there is to know about a pool.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// What decides whether it can be used.
+    pub readiness: Readiness<'a>,
+    /// How its last machines fared.
+    pub registrations: &'a Results,
+    /// Generation of its node class.
+    pub class_generation: Option<i64>,
+    /// Its claims.
+    pub claims: Vec<&'a NodeClaim>,
+    /// What its machines have.
+    pub totals: &'a Totals,
+}
+
 /// The pool with the conditions that hold now.
-pub fn with_conditions(facts: &Facts) -> NodePool {
+pub fn with_conditions(facts: &Readiness) -> NodePool {
     let mut pool = facts.pool.clone();
-    let subject = Subject {
-        created: pool.metadata.creation_timestamp.as_ref().map_or(facts.now, |time| time.0),
-        generation: pool.metadata.generation.unwrap_or_default(),
-        deleting: pool.metadata.deletion_timestamp.is_some(),
-        now: facts.now,
-    };
+    let subject = subject(facts);
     let status = pool.status.get_or_insert_default();
     let mut set = ConditionSet::open(ConditionTypes::NODE_POOL, subject, &mut status.conditions);
     match validation::validate_nodepool_with(facts.pool, facts.well_known).first() {
@@ -62,8 +75,18 @@ pub fn with_conditions(facts: &Facts) -> NodePool {
     pool
 }
 
+fn subject(facts: &Readiness) -> Subject {
+    let meta = &facts.pool.metadata;
+    Subject {
+        created: meta.creation_timestamp.as_ref().map_or(facts.now, |time| time.0),
+        generation: meta.generation.unwrap_or_default(),
+        deleting: meta.deletion_timestamp.is_some(),
+        now: facts.now,
+    }
+}
+
 /// What is wrong with the kind of the node class: what is known of it may have changed since.
-fn class_trouble(facts: &Facts) -> Option<(String, String)> {
+fn class_trouble(facts: &Readiness) -> Option<(String, String)> {
     let trouble = facts.class_trouble?;
     let reason = match trouble.trouble {
         Trouble::Forbidden => "NodeClassForbidden",
@@ -95,13 +118,24 @@ fn class_fault(class: Option<&Value>) -> Option<(String, String)> {
 /// What is to be done for a pool.
 pub fn step(facts: &Facts) -> Step {
     let mut step = Step::default();
-    let pool = facts.pool;
+    let pool = facts.readiness.pool;
     if pool.metadata.deletion_timestamp.is_some() {
         return step;
     }
-    step.commands.extend(hash_patch(pool));
-    let mut after = with_conditions(facts);
+    let to_migrate = claims_to_migrate(facts);
+    // The pool says the new version when all of its claims do: then versions that differ never stand for drift.
+    if to_migrate.is_empty() {
+        step.commands.extend(hash_patch(pool));
+    } else if let Ok(soon) = facts.readiness.now.checked_add(MIGRATION) {
+        step.requeue_at(soon);
+    }
+    step.each = to_migrate;
+    let mut after = with_conditions(&facts.readiness);
     let status = after.status.get_or_insert_default();
+    let subject = subject(&facts.readiness);
+    let mut set = ConditionSet::open(ConditionTypes::NODE_POOL, subject, &mut status.conditions);
+    registration_health::tell(pool, facts.registrations, facts.class_generation, &mut set);
+    status.node_class_observed_generation = facts.class_generation.or(status.node_class_observed_generation);
     status.nodes = Some(facts.totals.machines as i64);
     status.resources = Some(facts.totals.texts());
     let before = pool.status.clone().unwrap_or_default();
@@ -123,6 +157,35 @@ fn hash_patch(pool: &NodePool) -> Option<Command> {
     let same = wanted.iter().all(|(key, value)| have.get(*key) == Some(value));
     let patch = json!({"metadata": {"resourceVersion": pool.resource_version(), "annotations": wanted}});
     (!same).then(|| Command::PatchPool { name: pool.name_any(), patch })
+}
+
+/// When hashes are computed in another way than the pool says, its claims get the new version, and the new hash with it unless drift was found by
+/// the old one: an unchanged template must not make a machine drift.
+fn claims_to_migrate(facts: &Facts) -> Vec<Command> {
+    let version = |annotations: &BTreeMap<String, String>| {
+        annotations
+            .get(names::NODEPOOL_HASH_VERSION_ANNOTATION)
+            .is_some_and(|have| have == nodepool_hash::VERSION)
+    };
+    let Ok(template) = nodepool_hash::Template::of(&facts.readiness.pool.spec.template) else {
+        return Vec::new();
+    };
+    if version(facts.readiness.pool.annotations()) {
+        return Vec::new();
+    }
+    let hash = nodepool_hash::hash(&template).to_string();
+    let old = facts.claims.iter().filter(|claim| !version(claim.annotations()));
+    old.map(|claim| {
+        let mut annotations =
+            BTreeMap::from([(names::NODEPOOL_HASH_VERSION_ANNOTATION, nodepool_hash::VERSION.to_owned())]);
+        if condition(claim, conditions::DRIFTED).is_none() {
+            annotations.insert(names::NODEPOOL_HASH_ANNOTATION, hash.clone());
+        }
+        let version = claim.resource_version();
+        let patch = json!({"metadata": {"resourceVersion": version, "annotations": annotations}});
+        Command::PatchClaim { name: claim.name_any(), patch }
+    })
+    .collect()
 }
 
 /// What one machine has.

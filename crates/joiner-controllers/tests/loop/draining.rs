@@ -35,7 +35,13 @@ async fn a_drain_waits_for_the_disruption_budget() {
     assert!(taints.iter().any(|taint| taint.key == "karpenter.sh/disrupted" && taint.effect == "NoSchedule"));
     assert_eq!(stage.nodes().await.len(), 2, "a place for the pods is bought ahead");
     let events = stage.events().await;
-    assert!(events.iter().any(|event| event.contains("FailedDraining: 2 pods")), "{events:?}");
+    assert!(
+        events
+            .iter()
+            .any(|event| event
+                .ends_with("FailedDraining: Failed to drain node, 2 pods are waiting to be evicted")),
+        "{events:?}"
+    );
     set_budget(&stage, 1).await;
     stage.pass(15).await;
     assert_eq!(stage.pods().await.len(), 1, "the budget had room for one");

@@ -225,3 +225,20 @@ async fn the_end_waits_for_what_is_under_way_but_not_for_ever() {
         running.stop().await;
     }
 }
+
+/// What is done between two looks at what has come: events, keys, answers and notes.
+#[tokio::test(start_paused = true)]
+async fn a_burst_is_worked_off_in_portions() {
+    let mut busiest = Vec::new();
+    for pods in [600, 1200] {
+        let stage = Stage::new().await;
+        let running = stage.start();
+        stage.create_pods("web", pods, "3").await;
+        stage.pass(40).await;
+        assert_eq!(bound(&stage).await, pods);
+        busiest.push(running.busiest.pieces());
+        running.stop().await;
+    }
+    // It does not grow with the burst: 64 of each kind.
+    assert!(busiest.iter().all(|pieces| (64..=256).contains(pieces)), "{busiest:?}");
+}

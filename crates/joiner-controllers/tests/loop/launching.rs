@@ -26,7 +26,13 @@ async fn pending_pods_get_the_nodes_of_the_plan() {
         states.sort();
         assert_eq!(
             states,
-            ["Initialized=True", "Launched=True", "Ready=True", "Registered=True"],
+            [
+                "ConsistentStateFound=True",
+                "Initialized=True",
+                "Launched=True",
+                "Ready=True",
+                "Registered=True"
+            ],
             "{claim:?}"
         );
         assert_eq!(status.node_name.as_deref(), Some(&*claim.name_any()));
@@ -44,7 +50,8 @@ async fn pending_pods_get_the_nodes_of_the_plan() {
     assert_eq!(status.resources.unwrap()["cpu"].0, "12");
     let states: BTreeSet<String> =
         status.conditions.iter().map(|of| format!("{}={}", of.type_, of.status)).collect();
-    let expected = ["NodeClassReady=True", "Ready=True", "ValidationSucceeded=True"];
+    let expected =
+        ["NodeClassReady=True", "NodeRegistrationHealthy=True", "Ready=True", "ValidationSucceeded=True"];
     assert_eq!(states, expected.map(str::to_owned).into());
     running.stop().await;
 }

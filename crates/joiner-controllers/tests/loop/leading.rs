@@ -457,7 +457,8 @@ async fn joiners_for_different_classes_share_a_cluster() {
     stage.apply_pool("other", json!({"spec": {"template": template}})).await;
     let of_kind = |kind: &'static str| {
         move |client: Client, clock: Arc<dyn Clock>| -> Arc<dyn Provider> {
-            let inner = KwokProvider::new(client, Catalogue::hypothetical(), clock).serving_aws(true);
+            let inner = KwokProvider::new(client, Catalogue::hypothetical(), clock)
+                .serving_aws(Arc::new(|_, _, _| Catalogue::hypothetical()));
             let all = inner.node_class_kinds().iter();
             let kinds = all.filter(|of| of.kind == kind).cloned().collect();
             Arc::new(OneKind { inner, name: kind, kinds })

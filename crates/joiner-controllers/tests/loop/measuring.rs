@@ -20,12 +20,15 @@ use tower::{Layer, Service};
 
 use crate::stage::{Stage, pod_node};
 
+/// Method, a part of the path, status and body.
+type Answer = (Method, &'static str, u16, Value);
+
 /// The way to a server that gives some answers by itself.
 #[derive(Clone)]
 struct Wire {
     server: ApiServer,
     /// Method, a part of path and query, status and body; each is given once.
-    answers: Arc<Mutex<Vec<(Method, &'static str, u16, Value)>>>,
+    answers: Arc<Mutex<Vec<Answer>>>,
 }
 
 impl Service<Request<Body>> for Wire {

@@ -14,7 +14,7 @@ use http::{Method, Request, Response};
 use jiff::{SignedDuration, Timestamp};
 use joiner_api::{KwokNodeClass, NodeClaim, NodePool};
 use joiner_apiserver::service::{ApiServer, ResponseBody, Settings as ServerSettings};
-use joiner_controllers::{Controllers, Fence, Inspector, Metrics, Settings, Summary};
+use joiner_controllers::{BusiestTurn, Controllers, Fence, Inspector, Metrics, Settings, Summary};
 use joiner_provider::{Monotonic, Provider, Registry};
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
@@ -129,6 +129,7 @@ pub struct Running {
     pub metrics: Arc<Metrics>,
     pub fence: Fence,
     pub inspector: Inspector,
+    pub busiest: BusiestTurn,
     task: JoinHandle<()>,
     shutdown: Option<oneshot::Sender<()>>,
     world: Rc<tokio::sync::Mutex<World>>,
@@ -279,14 +280,23 @@ impl Stage {
         let registry = Registry::new([provider]).unwrap();
         let controllers = Controllers::new(client, registry, Arc::new(self.clock.clone()), settings);
         let summary = controllers.summary();
-        let (metrics, fence) = (controllers.metrics(), controllers.fence());
+        let (metrics, fence, busiest) =
+            (controllers.metrics(), controllers.fence(), controllers.busiest_turn());
         let inspector = controllers.inspector();
         let (shutdown, told) = oneshot::channel::<()>();
         let task = tokio::spawn(controllers.run(async {
             let _ = told.await;
         }));
-        let world = self.world.clone();
-        Running { summary, metrics, fence, inspector, task, shutdown: Some(shutdown), world }
+        Running {
+            summary,
+            metrics,
+            fence,
+            busiest,
+            inspector,
+            task,
+            shutdown: Some(shutdown),
+            world: self.world.clone(),
+        }
     }
 
     /// Lets so many seconds pass.

@@ -254,6 +254,10 @@ fn offerings_reject(
     if failure == Failure::Reserved {
         return Cause::Reserved;
     }
+    if let Some((key, have, need)) = scratch.min_values_if_pinned(class_idx, rung_at, pool, met, &kept) {
+        let key = scratch.algebra.names().key_text(key).to_owned();
+        return Cause::MinValues { key, left: u64::from(have), needed: u64::from(need) };
+    }
     topology(scratch, class_idx, rung_at)
 }
 

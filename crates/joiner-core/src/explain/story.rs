@@ -126,7 +126,7 @@ pub fn follow(scratch: &mut Scratch, order: &[PodIdx], pod: PodIdx) -> (Story, O
     match outcome.placed[pod.at()] {
         Some((spot, rung)) => {
             let class = &scratch.snapshot.classes[scratch.snapshot.pods[pod.at()].class.at()];
-            story.relaxed = class.rungs[..=rung].iter().filter_map(|rung| rung.relaxed).collect();
+            story.relaxed = class.given_up_on(rung);
             story.spot = Some(spot);
             if let Spot::Machine(machine) = spot {
                 story.opened = machine.at() >= machines_before;

@@ -16,6 +16,20 @@ pub struct InstanceType {
     pub volume_limits: Vec<(Box<str>, u32)>,
 }
 
+/// How well a price is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PriceSource {
+    /// Stated in the list of types or in an object.
+    #[default]
+    Stated,
+    /// The provider's list price.
+    List,
+    /// An estimate.
+    Estimate,
+    /// From a file of prices.
+    File,
+}
+
 /// A type in a zone at a capacity type: what can be bought.
 #[derive(Debug, Clone)]
 pub struct Offering {
@@ -27,6 +41,8 @@ pub struct Offering {
     pub price: f64,
     /// The same in whole nano-dollars: what is compared and summed. A price that makes no sense is `i64::MAX / 1024`, so it ranks last.
     pub price_nano_usd: i64,
+    /// How well the price is known.
+    pub price_source: PriceSource,
     /// Whether it can be had now.
     pub available: bool,
     /// What pods and daemons can use.

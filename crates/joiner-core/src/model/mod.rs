@@ -16,7 +16,7 @@ pub mod snapshot;
 pub mod taint;
 pub mod vocabulary;
 
-pub use catalogue::{Catalogue, InstanceType, Offering, Reservation};
+pub use catalogue::{Catalogue, InstanceType, Offering, PriceSource, Reservation};
 pub use ids::*;
 pub use names::Names;
 pub use node::Node;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::ResVec;
+use super::catalogue::PriceSource;
 use super::ids::{
     CatalogueIdx, GroupIdx, IdentityIdx, OfferingIdx, PoolIdx, ReqId, TaintsId, ValueId, VolumeIdx,
 };
@@ -71,6 +72,8 @@ pub struct ShownNode {
     pub capacity_type: Option<Box<str>>,
     /// Price, where the catalogue knows it.
     pub price: Option<f64>,
+    /// How well that price is known.
+    pub price_source: PriceSource,
     /// Allocatable, for bars.
     pub allocatable: ResVec,
 }

@@ -55,11 +55,18 @@ pub struct PodClass {
 }
 
 impl PodClass {
-    /// The rung on which nothing is left that the pod only prefers. Pods with a choice of required terms have none of their own:
-    /// the ladder gives up terms before preferences.
+    /// The first rung on which nothing is left that the pod only prefers; those after it have other required terms.
     pub fn first_without_preferences(&self) -> usize {
-        let chooses = self.rungs.iter().any(|rung| rung.relaxed == Some(Relaxed::RequiredTerm));
-        if chooses { 0 } else { self.rungs.len().saturating_sub(1) }
+        self.rungs.iter().rposition(|rung| rung.relaxed != Some(Relaxed::RequiredTerm)).unwrap_or(0)
+    }
+
+    /// What a pod has given up on a rung. Required terms come back with every preference that goes: only those given up since count.
+    pub fn given_up_on(&self, rung: usize) -> Vec<Relaxed> {
+        let steps = &self.rungs[..=rung];
+        let is_term = |relaxed: &Option<Relaxed>| *relaxed == Some(Relaxed::RequiredTerm);
+        let level = steps.iter().rposition(|step| !is_term(&step.relaxed)).unwrap_or(0);
+        let kept = steps.iter().enumerate().filter(|(at, step)| *at > level || !is_term(&step.relaxed));
+        kept.filter_map(|(_, step)| step.relaxed).collect()
     }
 }
 
@@ -81,7 +88,7 @@ pub struct Rung {
 /// What a step of relaxation gave up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relaxed {
-    /// A required node-affinity term of several.
+    /// A required node-affinity term of several, for the next one.
     RequiredTerm,
     /// A preferred pod-affinity term.
     PodAffinity,

@@ -212,7 +212,7 @@ impl Scratch<'_> {
         let enough =
             |caps: &[i64]| !binding || self.has_min_values(pool, met, &self.within_caps(pool, set, caps));
         let mut search = Least { rows: &rows, enough: &enough, tries: LEAST_TRIES, found: Vec::new() };
-        search.from_resource(&mut Caps::new(), bought.len());
+        search.look(&mut Caps::new(), bought.len());
         let mut found = search.found;
         found.push(bought.clone());
         let mut least = undominated(found);
@@ -257,7 +257,7 @@ struct Least<'a> {
 }
 
 impl Least<'_> {
-    fn from_resource(&mut self, bounds: &mut Caps, resources: usize) {
+    fn look(&mut self, bounds: &mut Caps, resources: usize) {
         let at = bounds.len();
         if at == resources {
             if (self.enough)(bounds) {
@@ -272,7 +272,7 @@ impl Least<'_> {
         if at + 1 < resources {
             for amount in amounts {
                 bounds.push(amount);
-                self.from_resource(bounds, resources);
+                self.look(bounds, resources);
                 bounds.pop();
             }
             return;
@@ -410,12 +410,12 @@ mod tests {
         let rows = [caps(&[2, 16]), caps(&[4, 8]), caps(&[8, 8]), caps(&[8, 4])];
         let any = |_: &[i64]| true;
         let mut search = Least { rows: &rows, enough: &any, tries: 100, found: Vec::new() };
-        search.from_resource(&mut Caps::new(), 2);
+        search.look(&mut Caps::new(), 2);
         assert_eq!(undominated(search.found), vec![caps(&[2, 16]), caps(&[4, 8]), caps(&[8, 4])]);
         // Two of them: what is least grows.
         let two = |bounds: &[i64]| rows.iter().filter(|row| within(row, bounds)).count() >= 2;
         let mut search = Least { rows: &rows, enough: &two, tries: 100, found: Vec::new() };
-        search.from_resource(&mut Caps::new(), 2);
+        search.look(&mut Caps::new(), 2);
         assert_eq!(undominated(search.found), vec![caps(&[4, 16]), caps(&[8, 8])]);
     }
 }

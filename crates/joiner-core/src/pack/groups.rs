@@ -7,8 +7,10 @@
 use hashbrown::HashMap;
 
 use crate::algebra::{Algebra, MachineValue};
+use crate::decide::MinValuesPolicy;
 use crate::model::ids::{GroupIdx, IdentityIdx, KeyId, NodeIdx, ReqId, TaintsId, ValueId};
 use crate::model::{FixedState, GroupSpec, Matcher, Snapshot, fixed_state, taint};
+use crate::pack::suitors::Owners;
 use crate::pack::template::{OfferTable, Template, offering_requirement};
 use crate::{model, offer_set};
 
@@ -30,7 +32,7 @@ pub struct GroupState {
     pub owner_hosts: HashMap<Host, u32, FixedState>,
     /// All owners, also those whose machine has no (single) value.
     pub owners_total: u32,
-    /// Values of real nodes that the group looks at.
+    /// Values of nodes that the group looks at: real ones, and some that the plan opens.
     node_values: Vec<ValueId>,
 }
 
@@ -55,6 +57,8 @@ type ValuesMemo<K> = HashMap<(K, ReqId, u32, bool), std::rc::Rc<[ValueId]>, Fixe
 pub struct Groups {
     states: Vec<GroupState>,
     in_use: Vec<bool>,
+    pub(crate) owners: Owners,
+    min_values: MinValuesPolicy,
     required_anti: Vec<bool>,
     /// Some bound pod owns it as required anti-affinity.
     owned_by_bound: Vec<bool>,
@@ -81,7 +85,7 @@ struct SelectorIndex {
 
 impl Groups {
     /// Counts bound pods for every group some pending pod or bound anti-affinity names.
-    pub fn new(snapshot: &Snapshot, algebra: &mut Algebra) -> Self {
+    pub fn new(snapshot: &Snapshot, algebra: &mut Algebra, min_values: MinValuesPolicy) -> Self {
         let len = snapshot.groups.len();
         let mut in_use = vec![false; len];
         let mut required_anti = vec![false; len];
@@ -114,6 +118,8 @@ impl Groups {
             states: (0..len).map(|_| GroupState::default()).collect(),
             index: SelectorIndex::new(snapshot, algebra, &in_use),
             in_use,
+            owners: Owners::new(snapshot),
+            min_values,
             required_anti,
             owned_by_bound,
             required_pending,
@@ -136,6 +142,16 @@ impl Groups {
         groups.keys.dedup();
         groups.count_bound(snapshot, algebra);
         groups
+    }
+
+    /// Counts these values among the domains of their spreads, for every pod.
+    pub(crate) fn count_over(&mut self, opened: &[(GroupIdx, ValueId)]) {
+        for (group, value) in opened {
+            let values = &mut self.states[group.at()].node_values;
+            if !values.contains(value) {
+                values.push(*value);
+            }
+        }
     }
 
     fn count_bound(&mut self, snapshot: &Snapshot, algebra: &mut Algebra) {
@@ -188,6 +204,13 @@ impl Groups {
             }
             self.states[at].node_values = values;
         }
+    }
+
+    /// Spreads that some pod owns, by other keys than the host name.
+    pub(crate) fn spreads_in_use(&self, snapshot: &Snapshot) -> Vec<GroupIdx> {
+        let all = (0..self.in_use.len()).filter(|at| self.in_use[*at]).map(GroupIdx::new);
+        let is_spread = |group: &GroupIdx| matches!(snapshot.group(*group), GroupSpec::Spread { .. });
+        all.filter(|group| is_spread(group) && !self.by_host(snapshot, *group)).collect()
     }
 
     /// The groups that concern an identity.
@@ -401,6 +424,12 @@ impl Groups {
             let pool = &world.snapshot.pools[at];
             if pool.not_ready.is_some() || !world.algebra.tolerates(pool.taints, tolerations, spare_preferred)
             {
+                continue;
+            }
+            // Whose machines must be able to have several values can't be pinned to one.
+            let pool_rq = world.algebra.get(template.requirements, key);
+            let must_have = pool_rq.and_then(|rq| world.algebra.requirement(rq).min_values);
+            if self.min_values == MinValuesPolicy::Strict && must_have.is_some_and(|least| least > 1) {
                 continue;
             }
             if let Some(met) = world.algebra.meet(template.requirements, strict) {

@@ -14,6 +14,7 @@ use crate::model::{FixedState, PodClass, ResVec, Snapshot, fixed_state};
 use crate::offer_set::OfferSet;
 use crate::pack::groups::Selected;
 use crate::pack::scratch::{Growth, Scratch, Spot};
+use crate::pack::suitors::Suitor;
 
 /// What is remembered per class between attempts.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub(crate) struct Want {
     own: Vec<Own>,
     selected: std::rc::Rc<Selected>,
     keys: Vec<WantKey>,
+    /// Who of the run wants something of such pods.
+    suitors: Vec<Suitor>,
     /// A machine opened for other pods accepts no pod that a machine of its own would not.
     steady: bool,
 }
@@ -71,9 +74,16 @@ struct Own {
 
 #[derive(Debug)]
 enum Kind {
-    Spread { max_skew: i64, min_domains: i64, domains: std::rc::Rc<[ValueId]> },
+    Spread {
+        max_skew: i64,
+        min_domains: i64,
+        domains: std::rc::Rc<[ValueId]>,
+    },
     Affinity,
-    AntiAffinity,
+    /// Required of others, the pods it keeps away.
+    AntiAffinity {
+        targets: std::rc::Rc<[(std::rc::Rc<[ValueId]>, u32)]>,
+    },
 }
 
 /// What holds for one attempt: the minimum of each own spread.
@@ -193,7 +203,7 @@ impl Want {
             || self.own.iter().any(|own| match own.kind {
                 Kind::Spread { .. } => !own.by_host,
                 Kind::Affinity => true,
-                Kind::AntiAffinity => false,
+                Kind::AntiAffinity { .. } => false,
             })
     }
 }
@@ -263,7 +273,7 @@ impl Want {
                 min_domains: *min_domains,
                 domains: domains.clone(),
             }),
-            Kind::Affinity | Kind::AntiAffinity => None,
+            Kind::Affinity | Kind::AntiAffinity { .. } => None,
         })
     }
 
@@ -273,7 +283,9 @@ impl Want {
             Kind::Spread { max_skew, .. } => {
                 HostRule::AtMost { group: own.group, most: (*max_skew).clamp(0, i64::from(u32::MAX)) as u32 }
             }
-            Kind::AntiAffinity => HostRule::AtMost { group: own.group, most: u32::from(own.counts_itself) },
+            Kind::AntiAffinity { .. } => {
+                HostRule::AtMost { group: own.group, most: u32::from(own.counts_itself) }
+            }
             Kind::Affinity => HostRule::Company { group: own.group },
         })
     }

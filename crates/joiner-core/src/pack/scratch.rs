@@ -16,6 +16,7 @@ use crate::offer_set::{self, OfferSet};
 use crate::pack::caps::Caps;
 use crate::pack::finder::Finders;
 use crate::pack::groups::{Groups, Host, asks_of_nodes};
+use crate::pack::opened::Watch;
 use crate::pack::place::Wants;
 use crate::pack::prepared::Prepared;
 use crate::pack::sharing::Sharing;
@@ -124,6 +125,7 @@ pub struct Scratch<'s> {
     pub(super) planned: Option<(u64, Vec<Caps>)>,
     pub(crate) wants: Wants,
     pub(crate) finders: Finders,
+    pub(crate) watch: Watch,
     /// Machines per value of the keys that topology groups look at.
     pinned: HashMap<(KeyId, ValueId), i32, FixedState>,
     clock: i64,
@@ -145,11 +147,26 @@ pub struct NodeLoad {
 impl<'s> Scratch<'s> {
     /// A fresh state over a snapshot.
     pub fn new(snapshot: &'s Snapshot, prepared: &'s Prepared, options: &'s Options) -> Self {
+        Self::with_opened(snapshot, prepared, options, &[])
+    }
+
+    /// The same where some values count as domains of spreads because machines open them.
+    pub(crate) fn with_opened(
+        snapshot: &'s Snapshot,
+        prepared: &'s Prepared,
+        options: &'s Options,
+        opened: &[(GroupIdx, ValueId)],
+    ) -> Self {
         let mut algebra = Algebra::new(&snapshot.vocabulary);
-        let groups = Groups::new(snapshot, &mut algebra);
+        let mut groups = Groups::new(snapshot, &mut algebra, options.min_values);
+        groups.count_over(opened);
+        let mut offers = OfferTable::default();
+        let mut watch = Watch::new(snapshot, &mut algebra, &mut offers, &prepared.templates, &mut groups);
+        watch.opened = opened.to_vec();
         Self {
             options,
-            offers: OfferTable::default(),
+            offers,
+            watch,
             templates: &prepared.templates,
             groups,
             room: prepared.room.clone(),
@@ -176,7 +193,8 @@ impl<'s> Scratch<'s> {
 
     /// Back to the state in which nothing is placed; what is known of requirements and offerings stays.
     pub(super) fn reset(&mut self, prepared: &Prepared) {
-        self.groups = Groups::new(self.snapshot, &mut self.algebra);
+        self.groups = Groups::new(self.snapshot, &mut self.algebra, self.options.min_values);
+        self.groups.count_over(&self.watch.opened);
         self.room = prepared.room.clone();
         self.on_node = vec![NodeLoad::default(); self.snapshot.nodes.len()];
         self.machines.clear();

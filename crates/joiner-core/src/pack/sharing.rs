@@ -6,9 +6,11 @@
 
 use std::rc::Rc;
 
+use hashbrown::HashMap;
+
 use crate::decide::MinValuesPolicy;
-use crate::model::ResVec;
 use crate::model::ids::*;
+use crate::model::{FixedState, ResVec, fixed_state};
 use crate::offer_set;
 use crate::pack::caps::{self, Caps, Menu};
 use crate::pack::cheapest::interchangeable;
@@ -18,11 +20,17 @@ use crate::pack::upstream::{self, Outcome};
 
 /// Steps that choosing types may take for all pods together.
 const STEPS: u64 = 20_000_000;
+/// Steps of one attempt, by the words of its set of offerings.
+const STEPS_PER_WORD: u64 = 8;
+
+/// What machines of a pool with these requirements and offerings can be counted as.
+type Menus = HashMap<(PoolIdx, ReqId, Vec<u64>), Rc<Menu>, FixedState>;
 
 /// How limits are shared while pods are served beside what is planned.
 #[derive(Debug)]
 pub(crate) struct Sharing {
     steps: u64,
+    known: Menus,
     /// Per machine, once it was asked for.
     menus: Vec<Option<Rc<Menu>>>,
     /// Per pool, at a version: by how much its machines could count for less.
@@ -94,13 +102,33 @@ impl Scratch<'_> {
             self.take_from_limits(pool, &holds, true);
             self.machines[at].holds = holds;
         }
-        self.sharing = Some(Sharing {
+        let mut sharing = Sharing {
             steps: STEPS,
+            known: HashMap::with_hasher(fixed_state()),
             menus: vec![None; self.machines.len()],
             slack: vec![None; self.templates.len()],
             found: None,
-        });
+        };
+        self.drop_hopeless(&mut sharing);
+        self.sharing = Some(sharing);
         self.version += 1;
+    }
+
+    /// Takes from machines what they could not become even if all others counted as little as they can: most pods are then refused by their room.
+    fn drop_hopeless(&mut self, sharing: &mut Sharing) {
+        for at in 0..self.machines.len() {
+            let pool = self.machines[at].pool;
+            if !self.limits_resources(pool) {
+                continue;
+            }
+            let own = self.menu_of(sharing, MachineIdx::new(at)).floor.clone();
+            let nothing = self.as_caps(pool, &[]);
+            let others = caps::shift(&self.slack(sharing, pool), &self.left_of_limits(pool), &nothing);
+            let set =
+                self.within_caps(pool, &self.machines[at].offers, &caps::shift(&others, &own, &nothing));
+            // What it counts as now is among it.
+            self.machines[at].offers = set.into();
+        }
     }
 
     /// Every offering that holds a machine; of those that draw from something finite only what it draws from now.
@@ -116,6 +144,9 @@ impl Scratch<'_> {
                 set[at / 64] &= !(1 << (at % 64));
             }
         }
+        // What it is now it may stay, but not open a domain that it does not open yet.
+        self.keep_closed(machine.pool, machine.requirements, &mut set);
+        set.iter_mut().zip(machine.offers.iter()).for_each(|(set, own)| *set |= *own);
         set
     }
 
@@ -138,7 +169,14 @@ impl Scratch<'_> {
                 }
             }
         }
-        sharing.found = self.share(&mut sharing, pool, machine, met, &launchable);
+        let steps = STEPS_PER_WORD * launchable.len() as u64;
+        sharing.found = match sharing.steps.checked_sub(steps) {
+            Some(left) => {
+                sharing.steps = left;
+                self.share(&mut sharing, pool, machine, met, &launchable)
+            }
+            None => None,
+        };
         let found = sharing.found.is_some();
         self.sharing = Some(sharing);
         found
@@ -170,7 +208,7 @@ impl Scratch<'_> {
         if !caps::within(&self.least_possible(pool, set), &most) {
             return None;
         }
-        let menu = self.menu(pool, met, set);
+        let menu = self.known_menu(sharing, pool, met, set.to_vec());
         if let Some(own) = menu.least.iter().find(|own| caps::within(own, &left)) {
             return Some(Share { own: own.clone(), others: Vec::new() });
         }
@@ -217,14 +255,23 @@ impl Scratch<'_> {
         rows.reduce(|a, b| a.iter().zip(&b).map(|(a, b)| *a.min(b)).collect()).unwrap_or_default()
     }
 
+    fn known_menu(&self, sharing: &mut Sharing, pool: PoolIdx, met: ReqId, set: Vec<u64>) -> Rc<Menu> {
+        let menu = sharing.known.entry((pool, met, set));
+        menu.or_insert_with_key(|(_, _, set)| self.menu(pool, met, set)).clone()
+    }
+
     fn menu_of(&self, sharing: &mut Sharing, machine: MachineIdx) -> Rc<Menu> {
+        if let Some(Some(known)) = sharing.menus.get(machine.at()) {
+            return known.clone();
+        }
+        let row = &self.machines[machine.at()];
+        let set = self.launchable(row, &row.offers);
+        let menu = self.known_menu(sharing, row.pool, row.requirements, set);
         if sharing.menus.len() <= machine.at() {
             sharing.menus.resize(machine.at() + 1, None);
         }
-        let row = &self.machines[machine.at()];
-        sharing.menus[machine.at()]
-            .get_or_insert_with(|| self.menu(row.pool, row.requirements, &self.launchable(row, &row.offers)))
-            .clone()
+        sharing.menus[machine.at()] = Some(menu.clone());
+        menu
     }
 
     fn slack(&self, sharing: &mut Sharing, pool: PoolIdx) -> Caps {

@@ -37,8 +37,8 @@ impl Scratch<'_> {
             if kept != machine.offers {
                 self.trim(MachineIdx::new(at), kept);
             }
-            self.refresh_holds(pool);
         }
+        self.refresh_all_holds();
         if self.limits == before && self.reservations == units {
             return false;
         }
@@ -62,25 +62,34 @@ impl Scratch<'_> {
         self.hold_reservations(machine, held);
     }
 
+    fn refresh_all_holds(&mut self) {
+        for at in 0..self.templates.len() {
+            if !self.snapshot.pools[at].limits.is_empty() {
+                self.refresh_holds(PoolIdx::new(at));
+            }
+        }
+    }
+
     /// Gives machines what was withheld from them back, in the order of their opening, as far as limits leave room for it.
     pub(crate) fn give_back(&mut self) {
+        if self.machines.iter().all(|machine| machine.wide.is_none()) {
+            return;
+        }
+        self.refresh_all_holds();
         for at in 0..self.machines.len() {
             let machine = self.machines[at].clone();
             let (pool, Some(wide)) = (machine.pool, &machine.wide) else { continue };
-            self.refresh_holds(pool);
             let wide = self.still_holding(&machine, wide);
             let nothing = self.as_caps(pool, &[]);
-            let holds = self.as_caps(pool, &self.machines[at].holds);
+            let holds = self.as_caps(pool, &machine.holds);
             let most = caps::shift(&holds, &self.left_of_limits(pool), &nothing);
             let mut set = self.within_caps(pool, &wide, &most);
             set.iter_mut().zip(machine.offers.iter()).for_each(|(set, own)| *set |= *own);
             let withheld = self.withheld(pool, &wide, &set);
-            self.change_machine(MachineIdx::new(at), |row| {
-                row.offers = set.into();
-                row.withheld = withheld;
-                row.holds_stale = true;
-            });
-            self.refresh_holds(pool);
+            let largest = self.largest_capacity(pool, &set);
+            let machine = MachineIdx::new(at);
+            self.change_machine(machine, |row| (row.offers, row.withheld) = (set.into(), withheld));
+            self.set_holds(machine, largest);
         }
     }
 }

@@ -8,16 +8,16 @@
 //! the pods of strangers are taken to bind after the owners where they would hurt and before them where they help.
 //! A pod with several required terms is judged by the term most favourable to it.
 //!
-//! Domains are those of the rule book: values on real nodes that pass the constraint's node filter, and values the pod could
-//! get on a new machine. For the host name a fresh, empty host counts whenever some pool could open one.
+//! Domains are those of the rule book: values on nodes that pass the constraint's node filter, real ones and those that the plan opens for whatever
+//! pods, and values the pod could get on a new machine. For the host name a fresh, empty host counts whenever some pool could open one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Violation;
 use super::predicates::{covers, selects, untolerated};
 use super::seats::{Facts, HOSTNAME};
 use super::surface::Ask;
 use super::topology::{Domain, Map, Place, Sitting};
+use super::{Policy, Violation};
 use crate::world::{Expr, Spread, Taint, Toleration, World};
 
 /// Pods that own an equal constraint and may use the same nodes.
@@ -44,6 +44,7 @@ struct Potential {
 pub(super) struct Judge<'j, 'w> {
     world: &'w World,
     facts: &'w Facts,
+    policy: Policy,
     places: &'j [Place<'w>],
     sittings: &'j [Sitting<'w>],
     classes: Vec<Class<'w>>,
@@ -61,6 +62,7 @@ impl<'j, 'w> Judge<'j, 'w> {
         facts: &'w Facts,
         places: &'j [Place<'w>],
         sittings: &'j [Sitting<'w>],
+        policy: Policy,
     ) -> Judge<'j, 'w> {
         let mut classes: BTreeMap<String, Class<'w>> = BTreeMap::new();
         for (index, sitting) in sittings.iter().enumerate().filter(|(_, sitting)| sitting.new) {
@@ -81,6 +83,7 @@ impl<'j, 'w> Judge<'j, 'w> {
         let mut judge = Judge {
             world,
             facts,
+            policy,
             places,
             sittings,
             classes: classes.into_values().collect(),
@@ -117,6 +120,12 @@ impl<'j, 'w> Judge<'j, 'w> {
             Potential { values: BTreeSet::new(), values_minding_nothing: BTreeSet::new(), can_open: false };
         for (index, pool) in self.world.pools.iter().enumerate() {
             if pool.replicas.is_some() {
+                continue;
+            }
+            // Whose machines must be able to have several values is of no use to pods for which one is chosen.
+            let must_have =
+                |expr: &Expr| expr.key == class.spread.key && expr.min_values.is_some_and(|least| least > 1);
+            if !self.policy.best_effort_min_values && pool.requirements.iter().any(must_have) {
                 continue;
             }
             if untolerated(&pool.taints, tolerations).is_some()
@@ -183,13 +192,9 @@ impl<'j, 'w> Judge<'j, 'w> {
             }
         }
         let mut standing: BTreeSet<&str> = BTreeSet::new();
-        let with_owner: BTreeSet<usize> =
-            class.owners.iter().map(|owner| self.sittings[*owner].place).collect();
-        for (place, eligible) in self.eligible[index].iter().enumerate() {
-            let counts = self.places[place].real.is_some()
-                || class.spread.key == HOSTNAME
-                || with_owner.contains(&place);
-            if let (true, true, Domain::Is(domain)) = (*eligible, counts, &domains[place]) {
+        // Any new node may stand before the pods bind, also one that they can't use.
+        for (eligible, domain) in self.eligible[index].iter().zip(domains) {
+            if let (true, Domain::Is(domain)) = (*eligible, domain) {
                 standing.insert(domain);
             }
         }

@@ -10,7 +10,7 @@ use super::predicates::{selects, term_selects};
 use super::roster::full_name;
 use super::seats::{Facts, HOSTNAME, Kind, Seat};
 use super::surface::{Ask, Candidate, Surface};
-use super::{Violation, affinity, spread};
+use super::{Policy, Violation, affinity, spread};
 use crate::world::{AffinityTerm, Expr, Node, Pod, Spread, Taint, World};
 
 /// How many assignments of open labels are tried.
@@ -45,12 +45,18 @@ pub(super) enum Domain {
 /// Topology key → domain of each place.
 pub(super) type Map = BTreeMap<String, Vec<Domain>>;
 
-pub(super) fn check(world: &World, facts: &Facts, seats: &[Seat<'_>], violations: &mut Vec<Violation>) {
+pub(super) fn check(
+    world: &World,
+    facts: &Facts,
+    seats: &[Seat<'_>],
+    policy: Policy,
+    violations: &mut Vec<Violation>,
+) {
     let (places, sittings) = seat_everyone(world, facts, seats);
     let keys = keys_in_use(&sittings);
     let concerned = concerned_places(world, &sittings);
     let (map, open) = draw_map(world, &places, &keys, seats, &concerned);
-    let mut spreads = spread::Judge::new(world, facts, &places, &sittings);
+    let mut spreads = spread::Judge::new(world, facts, &places, &sittings, policy);
     let mut judge = |map: &Map| {
         let mut found = affinity::check(world, &sittings, map);
         found.extend(spreads.check(map));

@@ -40,6 +40,10 @@ pub(super) fn expand(object: &Value) -> Result<Expanded, String> {
     for index in 0..count {
         let pod_name = format!("{name}-{index}");
         let mut pod = from_template(template, namespace, &pod_name)?;
+        if text(object, &["kind"]) == Some("Deployment") {
+            // Only whether two are equal matters: the template itself stands for its hash.
+            pod["metadata"]["labels"]["pod-template-hash"] = template.to_string().into();
+        }
         pod["metadata"]["ownerReferences"] =
             json!([{ "kind": object["kind"], "name": name, "controller": true }]);
         for claim in claims {

@@ -7,6 +7,7 @@
 
 mod limits;
 mod machine_types;
+mod opened;
 mod places;
 mod plan;
 mod pods;
@@ -14,6 +15,7 @@ pub(crate) mod requirement;
 mod reservations;
 mod state;
 pub(crate) mod static_pools;
+mod suitors;
 mod topology;
 mod volumes;
 
@@ -22,9 +24,9 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::world::{Pod, Taint, World};
+use crate::world::{Pod, World};
 use places::{Failure, held_back_by_limits, place};
-use pods::{in_order, is_pending, ladder, pod_id, refusal};
+use pods::{has_soft_taints, in_order, is_pending, ladder, pod_id, refusal};
 use state::{Run, State};
 
 pub use plan::outcome_to_plan;
@@ -89,18 +91,27 @@ pub fn schedule(world: &World, options: &Options) -> Outcome {
             None => packed.push(pod),
         }
     }
-    let run = Run::new(world, options, packed);
-    let mut result = to_rest(&run, State::default(), in_order(run.packed.clone(), false));
-    if priority_was_wronged(&run, &result) {
-        result = to_rest(&run, State::default(), in_order(run.packed.clone(), true));
+    let mut opened = Vec::new();
+    let mut by_priority = false;
+    loop {
+        let run = Run::new(world, options, packed.clone(), opened.clone());
+        let mut result = to_rest(&run, State::default(), in_order(run.packed.clone(), by_priority));
+        if let Some(newly) = opened::newly(&run, &result.state) {
+            opened.extend(newly);
+            continue;
+        }
+        if !by_priority && priority_was_wronged(&run, &result) {
+            by_priority = true;
+            continue;
+        }
+        // §11: buffers come last, when everything else is settled.
+        let filled = to_rest(&run, result.state, in_order(fillers.clone(), false));
+        result.state = filled.state;
+        limits::give_back(&run, &mut result.state);
+        result.left.extend(filled.left);
+        refused.extend(result.left.iter().map(|(pod, failure)| (pod_id(pod), reason_text(failure))));
+        return Outcome { kept, ..outcome(result.state, refused) };
     }
-    // §11: buffers come last, when everything else is settled.
-    let filled = to_rest(&run, result.state, in_order(fillers, false));
-    result.state = filled.state;
-    limits::give_back(&run, &mut result.state);
-    result.left.extend(filled.left);
-    refused.extend(result.left.iter().map(|(pod, failure)| (pod_id(pod), reason_text(failure))));
-    Outcome { kept, ..outcome(result.state, refused) }
 }
 
 /// What one pass over the queue ended with.
@@ -180,13 +191,6 @@ fn climb_down<'r>(
         }
     }
     Err(first_failure.unwrap_or(Failure { reserved: false, reasons: Vec::new() }))
-}
-
-/// Step 6 of the relaxation exists only where some pool or existing node has a PreferNoSchedule taint.
-fn has_soft_taints(world: &World) -> bool {
-    let soft = |taint: &Taint| taint.effect == "PreferNoSchedule";
-    world.pools.iter().any(|pool| pool.taints.iter().any(soft))
-        || world.nodes.iter().any(|node| node.taints.iter().any(soft))
 }
 
 /// §9 "Priority": a pod refused because of a pool's limit outranks some placed pod.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::limits;
 use super::machine_types::{Choice, clash, enforce_min_values, fits, load_of, remaining, sum};
+use super::opened::stages;
 use super::pods::Rung;
 use super::requirement::{Requirement, Requirements, Side};
 use super::reservations;
@@ -181,9 +182,16 @@ fn grow<'r>(
     let mut last = Refusal::Ordinary("the volumes cannot be attached".to_owned());
     for volume in volumes::alternatives(&rung.pod) {
         let Ok(requirements) = run.template_side().narrow(&asked, &volume) else { continue };
-        match settle(run, state, rung, rules, machine, template, &requirements) {
-            Err(Refusal::Ordinary(reason)) => last = Refusal::Ordinary(reason),
-            settled_or_reserved => return settled_or_reserved,
+        let stages = match machine.pods.is_empty() {
+            true => stages(run, rung, &template.pool.taints, &requirements, &machine.choices),
+            false => vec![machine.choices.clone()],
+        };
+        for choices in stages {
+            let machine = OpenMachine { choices, ..machine.clone() };
+            match settle(run, state, rung, rules, &machine, template, &requirements) {
+                Err(Refusal::Ordinary(reason)) => last = Refusal::Ordinary(reason),
+                settled_or_reserved => return settled_or_reserved,
+            }
         }
     }
     Err(last)
@@ -208,16 +216,36 @@ fn settle<'r>(
     pods.push(rung.original);
 
     let left = remaining(run, template, requirements, &machine.choices, &pods);
-    let pinned = pinnings(rules, requirements, &left, &state.machines);
+    let can_be_had = |choice: &Choice<'_>| reservations::can_be_had(run, state, machine, choice);
+    let pinned = pinnings(rules, requirements, &left, &state.machines, &can_be_had);
     if pinned.is_empty() {
         return ordinary("topology leaves no value");
     }
-    let found = pinned.into_iter().find_map(|requirements| {
+    let mut last = Refusal::Ordinary("no instance type is left".to_owned());
+    for requirements in pinned {
         let choices: Vec<&Choice<'_>> = remaining(run, template, &requirements, &left, &pods);
-        (!choices.is_empty()).then_some((requirements, choices))
-    });
-    let Some((requirements, mut choices)) = found else { return ordinary("no instance type is left") };
-    choices.retain(|choice| volumes::attaches(choice.ty, &pods));
+        if choices.is_empty() {
+            continue;
+        }
+        match finish(run, state, machine, requirements, choices, &pods) {
+            Err(Refusal::Ordinary(reason)) => last = Refusal::Ordinary(reason),
+            settled_or_reserved => return settled_or_reserved,
+        }
+    }
+    Err(last)
+}
+
+/// What is asked once every key has its value: volume limits, minValues, reservations.
+fn finish<'r>(
+    run: &'r Run<'r>,
+    state: &State<'r>,
+    machine: &OpenMachine<'r>,
+    requirements: Requirements,
+    mut choices: Vec<&'r Choice<'r>>,
+    pods: &[&'r Pod],
+) -> Result<OpenMachine<'r>, Refusal> {
+    let ordinary = |reason: &str| Err(Refusal::Ordinary(reason.to_owned()));
+    choices.retain(|choice| volumes::attaches(choice.ty, pods));
     if choices.is_empty() {
         return ordinary("no instance type left attaches that many volumes");
     }
@@ -236,7 +264,7 @@ fn settle<'r>(
         pool: machine.pool.clone(),
         requirements,
         choices,
-        pods,
+        pods: pods.to_vec(),
         min_values,
         held,
         wide: machine.wide.clone(),

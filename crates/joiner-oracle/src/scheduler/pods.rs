@@ -156,13 +156,24 @@ pub(super) fn ladder<'w>(pod: &'w Pod, respect_preferences: bool, soft_taints: b
     rungs
 }
 
-/// "Relaxation": the first of the six steps that still has something to drop.
+/// Step 6 of the relaxation exists only where some pool or existing node has a PreferNoSchedule taint.
+pub(super) fn has_soft_taints(world: &World) -> bool {
+    let soft = |taint: &Taint| taint.effect == "PreferNoSchedule";
+    world.pools.iter().any(|pool| pool.taints.iter().any(soft))
+        || world.nodes.iter().any(|node| node.taints.iter().any(soft))
+}
+
+/// "Relaxation": the next of several required terms, or the first of the other five steps that still has something to drop.
 fn relaxed<'w>(rung: &Rung<'w>, soft_taints: bool) -> Option<Rung<'w>> {
     let mut next = rung.clone();
     let pod = &mut next.pod;
     if let Some(terms) = pod.required_terms.as_mut().filter(|terms| terms.len() > 1) {
         terms.remove(0);
-    } else if let Some(place) = heaviest(&pod.preferred_affinity) {
+        return Some(next);
+    }
+    // All alternatives come back for what is left of the wishes.
+    pod.required_terms.clone_from(&rung.original.required_terms);
+    if let Some(place) = heaviest(&pod.preferred_affinity) {
         pod.preferred_affinity.remove(place);
     } else if let Some(place) = heaviest(&pod.preferred_anti_affinity) {
         pod.preferred_anti_affinity.remove(place);

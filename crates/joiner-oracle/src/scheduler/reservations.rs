@@ -40,6 +40,17 @@ fn has_free_unit(run: &Run<'_>, state: &State<'_>, id: &str) -> bool {
     state.machines.iter().filter(|machine| machine.held.contains(id)).count() < units
 }
 
+/// Whether an offering draws from nothing finite, or from something that the machine can hold.
+pub(super) fn can_be_had(
+    run: &Run<'_>,
+    state: &State<'_>,
+    machine: &OpenMachine<'_>,
+    choice: &Choice<'_>,
+) -> bool {
+    let reservation = choice.offering.reservation.as_ref();
+    reservation.is_none_or(|(id, _)| machine.held.contains(id) || has_free_unit(run, state, id))
+}
+
 /// Fallback: "offerings of reservations that cannot be held are gone from the machine".
 pub(super) fn without_untaken<'r>(
     run: &Run<'_>,

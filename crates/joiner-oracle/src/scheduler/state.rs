@@ -2,9 +2,11 @@
 //! up to date on the side: counts, usage and remaining limits are worked out from here each time they are asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use super::Options;
 use super::machine_types::{Choice, DaemonLoad, daemon_load};
+use super::opened::{Opened, Watched};
 use super::pods::NODEPOOL;
 use super::requirement::{Requirements, Side, both, conjunction, from_selector, stable_key, stable_labels};
 use crate::world::{InstanceType, Labels, Node, Pod, Pool, World};
@@ -36,6 +38,12 @@ pub(super) struct Run<'w> {
     pub node_labels: BTreeMap<String, Labels>,
     /// The pods to pack: their terms are the affinity and anti-affinity groups of the run.
     pub packed: Vec<&'w Pod>,
+    /// What machines of earlier passes were: their values count as domains.
+    pub opened: Vec<Opened>,
+    /// Hard spreads of the pods to pack, and the domains they have on each rung.
+    pub watched: Vec<Watched<'w>>,
+    /// (pod, key) of owners of required affinity and anti-affinity → values they could get on a new machine.
+    pub reach: BTreeMap<(String, String), Rc<BTreeSet<String>>>,
 }
 
 /// A machine opened in this run.
@@ -66,7 +74,7 @@ pub(super) struct State<'r> {
 }
 
 impl<'w> Run<'w> {
-    pub fn new(world: &'w World, options: &'w Options, packed: Vec<&'w Pod>) -> Self {
+    pub fn new(world: &'w World, options: &'w Options, packed: Vec<&'w Pod>, opened: Vec<Opened>) -> Self {
         let mut pools: Vec<&Pool> = world.pools.iter().filter(|pool| pool.replicas.is_none()).collect();
         pools.sort_by(|a, b| b.weight.cmp(&a.weight).then(b.name.cmp(&a.name)));
         let templates: Vec<Template<'w>> = pools.into_iter().map(template).collect();
@@ -98,7 +106,22 @@ impl<'w> Run<'w> {
         targets.sort_by_key(|node| (!node.initialised, node.name.clone()));
         let node_labels =
             world.nodes.iter().map(|node| (node.name.clone(), stable_labels(&node.labels))).collect();
-        Run { world, options, templates, choices, daemon_loads, targets, node_labels, packed }
+        let mut run = Run {
+            world,
+            options,
+            templates,
+            choices,
+            daemon_loads,
+            targets,
+            node_labels,
+            packed,
+            opened,
+            watched: Vec::new(),
+            reach: BTreeMap::new(),
+        };
+        run.watched = super::opened::watched(&run);
+        run.reach = super::suitors::reach(&run);
+        run
     }
 
     /// The side of future machines.

@@ -3,11 +3,15 @@
 //! There are no group objects: each time a pod is looked at, its rules are worked out afresh from every pod that stands
 //! somewhere. What the rule book calls the identity of a group is simply the question being asked.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::pods::{HOSTNAME, Rung, any_term_matches, is_tolerated, listed};
+use super::machine_types::Choice;
+use super::nano;
+use super::pods::{HOSTNAME, Rung, any_term_matches, is_tolerated, listed, pod_id};
 use super::requirement::{Requirement, Requirements, Side, add, stable_key};
 use super::state::{OpenMachine, Run, State};
+use super::suitors::{KeptAway, Suitor};
 use crate::world::{AffinityTerm, Labels, Node, Pod, Selector, Spread, Taint, World};
 
 /// Where a pod stands.
@@ -33,6 +37,10 @@ pub(super) struct Rule {
     pins: bool,
     /// Value → pods counted there (for `Inverse`: owners of the terms).
     counts: BTreeMap<String, i64>,
+    /// For `Selected`: who wants it.
+    suitor: Option<Suitor>,
+    /// For required `AntiAffinity`: where each pod of the run that it selects could go, and where the owners of such terms are.
+    kept_away: Option<KeptAway>,
 }
 
 #[derive(Debug)]
@@ -97,13 +105,16 @@ pub(super) fn rules(run: &Run<'_>, state: &State<'_>, rung: &Rung<'_>) -> Vec<Ru
     for (_, term) in &pod.preferred_affinity {
         rules.extend(affinity_rules(run, &standing, pod, &[term]));
     }
-    let preferred = pod.preferred_anti_affinity.iter().map(|(_, term)| term);
-    for term in pod.anti_affinity.iter().chain(preferred) {
+    let required = pod.anti_affinity.iter().map(|term| (true, term));
+    let preferred = pod.preferred_anti_affinity.iter().map(|(_, term)| (false, term));
+    for (required, term) in required.chain(preferred) {
         rules.push(Rule {
             key: stable_key(&term.key).to_owned(),
             demand: Demand::AntiAffinity,
             pins: true,
             counts: selected_counts(run, &standing, pod, &[term], &term.key),
+            suitor: None,
+            kept_away: required.then(|| kept_away(run, &standing, pod, term)),
         });
     }
     rules.extend(inverse_rules(run, &standing, pod));
@@ -173,29 +184,47 @@ fn spread_rule(run: &Run<'_>, standing: &[Standing<'_>], rung: &Rung<'_>, spread
         },
         pins: true,
         counts,
+        suitor: None,
+        kept_away: None,
     }
 }
 
 /// "*Node filter* of a spread", by the pod as written.
 fn passes_filter(run: &Run<'_>, owner: &Pod, spread: &Spread, place: Place<'_>) -> bool {
-    let (side, offered, taints): (Side<'_>, Requirements, &[Taint]) = match place {
-        Place::Node(node) => (Side::RealNode, run.node_requirements(node), &node.taints),
+    match place {
+        Place::Node(node) => {
+            admits(Side::RealNode, owner, spread, &run.node_requirements(node), &node.taints)
+        }
         Place::Machine(machine) => {
             let taints = run.template(&machine.pool).map(|template| template.pool.taints.as_slice());
-            (run.template_side(), machine.requirements.clone(), taints.unwrap_or_default())
+            filter_admits(run, owner, spread, &machine.requirements, taints.unwrap_or_default())
         }
-    };
+    }
+}
+
+/// The same for a future machine of these requirements and taints.
+pub(super) fn filter_admits(
+    run: &Run<'_>,
+    owner: &Pod,
+    spread: &Spread,
+    requirements: &Requirements,
+    taints: &[Taint],
+) -> bool {
+    admits(run.template_side(), owner, spread, requirements, taints)
+}
+
+fn admits(side: Side<'_>, owner: &Pod, spread: &Spread, offered: &Requirements, taints: &[Taint]) -> bool {
     let affinity_ok =
-        !spread.honor_affinity || any_term_matches(owner, |asked| side.compatible(&offered, asked));
+        !spread.honor_affinity || any_term_matches(owner, |asked| side.compatible(offered, asked));
     let hard = |taint: &&Taint| taint.effect == "NoSchedule" || taint.effect == "NoExecute";
     let taints_ok = !spread.honor_taints
         || taints.iter().filter(hard).all(|taint| is_tolerated(taint, &owner.tolerations));
     affinity_ok && taints_ok
 }
 
-/// "*Domains* of a spread for one pod": values on real nodes passing the filter, and every value it could get on a new
-/// machine.
-fn domains(run: &Run<'_>, rung: &Rung<'_>, spread: &Spread, key: &str) -> BTreeSet<String> {
+/// "*Domains* of a spread for one pod": values on real nodes passing the filter, and on machines that passes before opened, and every value it could
+/// get on a new machine.
+pub(super) fn domains(run: &Run<'_>, rung: &Rung<'_>, spread: &Spread, key: &str) -> BTreeSet<String> {
     let mut domains: BTreeSet<String> = run
         .world
         .nodes
@@ -203,10 +232,27 @@ fn domains(run: &Run<'_>, rung: &Rung<'_>, spread: &Spread, key: &str) -> BTreeS
         .filter(|node| passes_filter(run, rung.original, spread, Place::Node(node)))
         .filter_map(|node| node_value(run, node, key))
         .collect();
+    for machine in &run.opened {
+        let taints = run.template(&machine.pool).map(|template| template.pool.taints.as_slice());
+        if filter_admits(run, rung.original, spread, &machine.requirements, taints.unwrap_or_default()) {
+            domains.extend(machine.values.get(key).into_iter().flatten().cloned());
+        }
+    }
+    domains.extend(future_values(run, rung, key));
+    domains
+}
+
+/// Every value of a key that the pod could get on a new machine.
+pub(super) fn future_values(run: &Run<'_>, rung: &Rung<'_>, key: &str) -> BTreeSet<String> {
+    let mut domains = BTreeSet::new();
     let Some(strict) = rung.strict_ask() else { return domains };
     for template in &run.templates {
         let contradictory = template.requirements.values().any(Requirement::is_empty);
         if contradictory || !rung.tolerates(&template.pool.taints) {
+            continue;
+        }
+        // Whose machines must be able to have several values can't be pinned to one.
+        if run.options.strict_min_values && template.min_values.get(key).is_some_and(|least| *least > 1) {
             continue;
         }
         let Ok(requirements) = run.template_side().narrow(&template.requirements, &strict) else { continue };
@@ -237,6 +283,8 @@ fn affinity_rules(run: &Run<'_>, standing: &[Standing<'_>], pod: &Pod, terms: &[
             demand: Demand::Affinity { every_value },
             pins: true,
             counts,
+            suitor: None,
+            kept_away: None,
         })
         .collect()
 }
@@ -251,7 +299,8 @@ fn inverse_rules(run: &Run<'_>, standing: &[Standing<'_>], pod: &Pod) -> Vec<Rul
             let key = stable_key(&term.key).to_owned();
             let counts = count_by_value(run, std::iter::once(owner), &key);
             // A virtual pod keeps others away, but nobody is pinned for its sake.
-            rules.push(Rule { key, demand: Demand::Inverse, pins: !owner.pod.filler, counts });
+            let pins = !owner.pod.filler;
+            rules.push(Rule { key, demand: Demand::Inverse, pins, counts, suitor: None, kept_away: None });
         }
     }
     rules
@@ -262,11 +311,12 @@ fn selected_rules(run: &Run<'_>, standing: &[Standing<'_>], pod: &Pod) -> Vec<Ru
     let mut rules = Vec::new();
     for owner in &run.packed {
         let all: Vec<&AffinityTerm> = owner.affinity.iter().collect();
-        let mut groups: Vec<Vec<&AffinityTerm>> = owner.anti_affinity.iter().map(|term| vec![term]).collect();
+        let mut groups: Vec<(bool, Vec<&AffinityTerm>)> =
+            owner.anti_affinity.iter().map(|term| (false, vec![term])).collect();
         if !all.is_empty() {
-            groups.push(all);
+            groups.push((true, all));
         }
-        for terms in groups {
+        for (together, terms) in groups {
             if !terms.iter().all(|term| term_selects(run.world, owner, term, pod)) {
                 continue;
             }
@@ -277,11 +327,44 @@ fn selected_rules(run: &Run<'_>, standing: &[Standing<'_>], pod: &Pod) -> Vec<Ru
                     demand: Demand::Selected,
                     pins: true,
                     counts: selected_counts(run, standing, owner, &terms, key),
+                    suitor: Some(Suitor {
+                        owner: pod_id(owner),
+                        together,
+                        reach: run.reach[&(pod_id(owner), key.to_owned())].clone(),
+                    }),
+                    kept_away: None,
                 });
             }
         }
     }
     rules
+}
+
+/// Whom a required anti-affinity term of a pod keeps away.
+fn kept_away(run: &Run<'_>, standing: &[Standing<'_>], pod: &Pod, term: &AffinityTerm) -> KeptAway {
+    let key = stable_key(&term.key);
+    if key == HOSTNAME {
+        return KeptAway::default();
+    }
+    let is_same = |owner: &Pod, other: &AffinityTerm| {
+        stable_key(&other.key) == key
+            && other.selector == term.selector
+            && run.packed.iter().chain(&standing.iter().map(|standing| standing.pod).collect::<Vec<_>>()).all(
+                |third| {
+                    covers_namespace(run.world, owner, other, &third.namespace)
+                        == covers_namespace(run.world, pod, term, &third.namespace)
+                },
+            )
+    };
+    let owns = |standing: &&Standing<'_>| {
+        standing.pod.anti_affinity.iter().any(|other| is_same(standing.pod, other))
+    };
+    let selected = run.packed.iter().filter(|other| term_selects(run.world, pod, term, other));
+    let reach = |other: &&Pod| run.reach[&(pod_id(other), key.to_owned())].clone();
+    KeptAway {
+        targets: selected.map(reach).collect(),
+        owners: count_by_value(run, standing.iter().filter(owns), key),
+    }
 }
 
 /// How many pods that match all the terms stand at each value of the key.
@@ -350,8 +433,9 @@ pub(super) fn selects(selector: Option<&Selector>, labels: &Labels) -> bool {
 pub(super) fn pinnings(
     rules: &[Rule],
     requirements: &Requirements,
-    choices: &[&super::machine_types::Choice<'_>],
+    choices: &[&Choice<'_>],
     opened: &[OpenMachine<'_>],
+    can_be_had: &dyn Fn(&Choice<'_>) -> bool,
 ) -> Vec<Requirements> {
     let keys: BTreeSet<&str> = rules
         .iter()
@@ -362,14 +446,21 @@ pub(super) fn pinnings(
     let mut pinned = vec![requirements.clone()];
     // Keys by name: every later key multiplies what is there, so that the last one varies fastest.
     for key in keys {
-        let values = values_in_order(rules, requirements, choices, opened, key);
         pinned = pinned
             .iter()
             .flat_map(|so_far| {
-                values.iter().map(move |value| {
+                // The lowest price there, of what can be had.
+                let price = |value: &str| {
+                    let mut next = so_far.clone();
+                    add(&mut next, key, &Requirement::exactly(value));
+                    let left = choices.iter().filter(|choice| choice.intersects(&next) && can_be_had(choice));
+                    left.map(|choice| nano(choice.offering.price)).min().unwrap_or(i128::MAX)
+                };
+                let values = values_in_order(rules, requirements, choices, opened, key, &price);
+                values.into_iter().map(move |value| {
                     let mut next = so_far.clone();
                     match value {
-                        Some(value) => add(&mut next, key, &Requirement::exactly(value)),
+                        Some(value) => add(&mut next, key, &Requirement::exactly(&value)),
                         // Pinned to lacking it, if it may.
                         None if requirements.get(key).is_none_or(|own| own.may_be_missing) => {
                             add(&mut next, key, &Requirement::missing());
@@ -389,9 +480,10 @@ pub(super) fn pinnings(
 fn values_in_order(
     rules: &[Rule],
     requirements: &Requirements,
-    choices: &[&super::machine_types::Choice<'_>],
+    choices: &[&Choice<'_>],
     opened: &[OpenMachine<'_>],
     key: &str,
+    price: &dyn Fn(&str) -> i128,
 ) -> Vec<Option<String>> {
     let of_key: Vec<&Rule> = rules.iter().filter(|rule| rule.key == key).collect();
     let offered: BTreeSet<String> = choices
@@ -410,7 +502,7 @@ fn values_in_order(
     }
     let mut valid: Vec<String> =
         offered.into_iter().filter(|value| of_key.iter().all(|rule| rule.allows(value))).collect();
-    valid.sort_by_key(|value| {
+    valid.sort_by_cached_key(|value| {
         let spread: Vec<i64> = of_key
             .iter()
             .filter(|rule| matches!(rule.demand, Demand::Spread { .. }))
@@ -418,10 +510,27 @@ fn values_in_order(
             .collect();
         let occupied =
             of_key.iter().any(|rule| matches!(rule.demand, Demand::Selected) && rule.count(value) > 0);
+        let suitors = || of_key.iter().filter_map(|rule| Some((*rule, rule.suitor.as_ref()?)));
+        let waiting = suitors().filter(|(rule, suitor)| suitor.waits_for(value, |other| rule.count(other)));
+        let unserved: BTreeSet<&str> = waiting.map(|(_, suitor)| suitor.owner.as_str()).collect();
+        let losing = suitors().filter(|(rule, suitor)| suitor.loses(value, |other| rule.count(other)));
+        let displaced: BTreeSet<&str> = losing.map(|(_, suitor)| suitor.owner.as_str()).collect();
         let is_there = |machine: &&OpenMachine<'_>| {
             machine.requirements.get(key).and_then(Requirement::single_value) == Some(value)
         };
-        (spread, !occupied, opened.iter().filter(is_there).count(), value.clone())
+        let machines = opened.iter().filter(is_there).count();
+        let away = of_key.iter().filter_map(|rule| rule.kept_away.as_ref());
+        let barred: usize = away.map(|away| away.barred(value)).sum();
+        (
+            spread,
+            Reverse(unserved.len()),
+            displaced.len(),
+            barred,
+            !occupied,
+            price(value),
+            machines,
+            value.clone(),
+        )
     });
     valid.into_iter().map(Some).collect()
 }

@@ -22,6 +22,23 @@ fn fourth_web_pod(scene: &mut Scene) {
     scene.add_up();
 }
 
+/// The machine of `db`, which `web` can't use, stands in a zone of its own; `web` has two pods in another.
+fn opened_zone(scene: &mut Scene, affinity_policy: &str) {
+    fourth_web_pod(scene);
+    let mut offering = scene.types[0]["offerings"][0].clone();
+    offering["Requirements"][1]["values"] = json!(["d"]);
+    scene.types[0]["offerings"].as_array_mut().expect("offerings").push(offering);
+    *scene.object("PersistentVolume", "pv-db") = volume("pv-db", "d");
+    let node = scene.node("d-b");
+    node["zone"] = json!("d");
+    node["instanceTypeOptions"] = json!(["m.large"]);
+    let web = scene.pod_spec("Deployment", "web");
+    web["affinity"] = required_terms(json!([
+        {"matchExpressions": [{"key": ZONE, "operator": "NotIn", "values": ["d"]}]},
+    ]));
+    web["topologySpreadConstraints"][0]["nodeAffinityPolicy"] = json!(affinity_policy);
+}
+
 const MUTATIONS: &[Mutation] = &[
     // The plan as a document.
     ("another kind", &["format"], |s| s.plan["kind"] = json!("List")),
@@ -305,6 +322,10 @@ const MUTATIONS: &[Mutation] = &[
     ("spread over a label nobody has", &["spread-missing-key"], |s| {
         s.pod_spec("Deployment", "web")["topologySpreadConstraints"] = spread("color", "web");
     }),
+    ("a machine for others opens a zone", &["spread"], |s| {
+        // Nobody of `web` can use it, but once it stands its zone is one without a pod of theirs, and another has two.
+        opened_zone(s, "Ignore");
+    }),
     ("three pods, two tiers, no skew left", &["spread"], |s| {
         let only_gold = json!([{"key": "tier", "operator": "In", "values": ["gold"]}]);
         s.pod_spec("Deployment", "web")["topologySpreadConstraints"] = spread("tier", "web");
@@ -410,6 +431,7 @@ const HARMLESS: &[Harmless] = &[
         s.pod_spec("Pod", "lonely")["nodeSelector"] = json!({"failure-domain.beta.kubernetes.io/zone": "b"});
     }),
     ("a fourth pod", fourth_web_pod),
+    ("a machine for others in a zone that the constraint does not look at", |s| opened_zone(s, "Honor")),
     ("no constraint for one of them", |s| {
         s.manifests.push(pod("stray", "web", "100m"));
         s.put("default/stray", "w-c");

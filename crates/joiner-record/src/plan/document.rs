@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use joiner_core::explain::Reason;
-use joiner_core::model::Snapshot;
 use joiner_core::model::ids::{CatalogueIdx, NodeIdx, PodIdx, TypeIdx};
+use joiner_core::model::{PriceSource, Snapshot};
 use joiner_core::plan::Plan;
 use serde::{Serialize, Serializer};
 
@@ -51,6 +51,9 @@ pub struct PlanNode {
     pub capacity_type: Option<String>,
     /// Its price in dollars.
     pub price_per_hour: Option<f64>,
+    /// How well the price is known; left out where the list of types states it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_source: Option<PriceSourceWord>,
     /// Pods placed on it, `namespace/name`; daemons left out.
     pub pods: Vec<String>,
     /// Virtual pods of buffers on it.
@@ -63,6 +66,30 @@ pub struct PlanNode {
     /// All types that would do, cheapest first.
     #[serde(serialize_with = "shared_names")]
     pub instance_type_options: Arc<[Arc<str>]>,
+}
+
+/// How well a price is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PriceSourceWord {
+    /// It is the provider's list price.
+    List,
+    /// It is an estimate.
+    Estimate,
+    /// It stands in a file of prices.
+    File,
+}
+
+impl PriceSourceWord {
+    /// The word for a source; none for a price that the list of types states.
+    pub fn of(source: PriceSource) -> Option<Self> {
+        match source {
+            PriceSource::Stated => None,
+            PriceSource::List => Some(Self::List),
+            PriceSource::Estimate => Some(Self::Estimate),
+            PriceSource::File => Some(Self::File),
+        }
+    }
 }
 
 /// A pod without a place.
@@ -209,6 +236,7 @@ fn new_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
                 zone: text(zone_key, offering.zone),
                 capacity_type: text(capacity_key, offering.capacity_type),
                 price_per_hour: Some(offering.price),
+                price_source: PriceSourceWord::of(offering.price_source),
                 pods: pod_names(snapshot, &machine.pods, false),
                 buffer_pods: pod_names(snapshot, &machine.pods, true),
                 existing: false,
@@ -228,7 +256,9 @@ fn kept_nodes(snapshot: &Snapshot, plan: &Plan) -> Vec<PlanNode> {
         if let (Some(bought), Some(pool)) = (&row.bought, row.pool) {
             let catalogue = &snapshot.catalogues[snapshot.pools[pool.at()].catalogue.at()];
             node.instance_type_options = node.instance_type.iter().map(|name| Arc::from(&name[..])).collect();
-            node.price_per_hour = Some(catalogue.offerings[bought.offering.at()].price);
+            let offering = &catalogue.offerings[bought.offering.at()];
+            node.price_per_hour = Some(offering.price);
+            node.price_source = PriceSourceWord::of(offering.price_source);
         }
     }
     nodes
@@ -250,6 +280,7 @@ fn described(snapshot: &Snapshot, list: &[(NodeIdx, Vec<PodIdx>)]) -> Vec<PlanNo
                 zone: owned(&node.shown.zone),
                 capacity_type: owned(&node.shown.capacity_type),
                 price_per_hour: node.shown.price,
+                price_source: PriceSourceWord::of(node.shown.price_source),
                 pods: pod_names(snapshot, pods, false),
                 buffer_pods: pod_names(snapshot, pods, true),
                 existing: true,

@@ -6,6 +6,7 @@ mod standing;
 
 pub use buffers::BufferDocument;
 pub use document::{
-    PlanDocument, PlanNode, ReasonDocument, Timing, Totals, Unschedulable, is_virtual, reasons,
+    PlanDocument, PlanNode, PriceSourceWord, ReasonDocument, Timing, Totals, Unschedulable, is_virtual,
+    reasons,
 };
 pub use standing::{AfreshDocument, Bill, StandingDocument, StaysDocument, bill, planned_waste, to_nano};

@@ -171,6 +171,7 @@ pub fn instance_type(name: &str, cpu: i64, price: f64) -> InstanceType {
         available: true,
         reservation: None,
         capacity_override: Default::default(),
+        price_source: Default::default(),
     };
     InstanceType {
         name: name.to_owned(),

@@ -29,6 +29,7 @@ async fn live(pods: usize) {
         catalogue: Some(Catalogue::hypothetical().into()),
         folder: None,
         restored: Vec::new(),
+        startup_taints: None,
     };
     let Parts { server, mut world, controllers, .. } = design.assemble().unwrap();
     let controllers = controllers.unwrap();

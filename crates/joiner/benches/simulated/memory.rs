@@ -32,7 +32,14 @@ pub fn run(nodes: usize, pods: usize) {
     runtime.block_on(async {
         let begun = Instant::now();
         let clock = Clock::new(Timestamp::now(), 1);
-        let design = Design { clock, seed: 3, catalogue: None, folder: None, restored: Vec::new() };
+        let design = Design {
+            clock,
+            seed: 3,
+            catalogue: None,
+            folder: None,
+            restored: Vec::new(),
+            startup_taints: None,
+        };
         let Parts { server, .. } = design.assemble().unwrap();
         fill(&server.direct("measurement"), nodes, pods);
         println!(

@@ -19,7 +19,8 @@ pub fn run(arguments: &ConvertArgs, streams: &mut Streams) -> anyhow::Result<u8>
     let options = Options {
         skip_aws_defaults: arguments.skip_aws_defaults,
         // In those versions AWS was where a reference without group and kind was usual.
-        default_node_class: (!arguments.skip_aws_defaults).then(default_node_class),
+        default_node_class: (!arguments.skip_aws_defaults)
+            .then(|| NodeClassKind { group: AWS_GROUP.to_owned(), kind: kinds::EC2_NODE_CLASS.to_owned() }),
         rename_on_workloads: true,
         ..Options::default()
     };
@@ -54,11 +55,6 @@ pub fn run(arguments: &ConvertArgs, streams: &mut Streams) -> anyhow::Result<u8>
     }
     streams.out.write_all(documents(&objects, arguments.output)?.as_bytes())?;
     Ok(FINE)
-}
-
-/// The node class that references without group and kind mean.
-pub fn default_node_class() -> NodeClassKind {
-    NodeClassKind { group: AWS_GROUP.to_owned(), kind: kinds::EC2_NODE_CLASS.to_owned() }
 }
 
 /// Takes out what the server wrote about the old object: applied again, it would be refused or taken for the user's.

@@ -35,7 +35,7 @@ pub fn load(path: &std::path::Path) -> Result<joiner_provider_kwok::Catalogue, I
 }
 
 /// The text of a file; `flag` is what the user named it with.
-fn text_of(source: &Source, flag: &str) -> Result<String, InputError> {
+pub(crate) fn text_of(source: &Source, flag: &str) -> Result<String, InputError> {
     let name = source.name();
     // In one piece: a buffer that grows leaves its smaller selves behind.
     let size = source.size_hint().min(FILE_BYTES_MAX) as usize;

@@ -1,5 +1,6 @@
 //! One module per subcommand.
 
+pub mod catalogues;
 pub mod convert;
 pub mod crds;
 pub mod instance_types;

@@ -19,6 +19,15 @@ pub fn line_in_file(file: &str, item: usize, path: &str) -> Option<usize> {
     line_in_json(std::fs::File::open(file).ok()?, item, path)
 }
 
+/// The line of a field in a file with one JSON value. Of a list at the top each item counts as a document.
+pub fn line_of_field(file: &str, path: &str) -> Option<usize> {
+    let of_list = path.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    match of_list.and_then(|(item, rest)| Some((item.parse().ok()?, rest.trim_start_matches('.')))) {
+        Some((item, rest)) => line_in_file(file, item, rest),
+        None => line_in_file(file, 0, path),
+    }
+}
+
 /// The line (from 1) of the longest part of a path that is there.
 pub fn line_in_json(reader: impl Read, item: usize, path: &str) -> Option<usize> {
     let steps = steps(path);

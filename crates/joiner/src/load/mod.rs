@@ -16,6 +16,7 @@ pub mod source;
 mod yaml_value;
 
 pub use documents::{Document, Documents};
+pub use locate_json::line_of_field as line_in_json_file;
 pub use objects::{Object, Reading, read_object};
 pub use scheduler_config::SchedulerConfig;
 pub use source::{Source, sources, sources_of};

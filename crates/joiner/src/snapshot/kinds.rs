@@ -56,7 +56,14 @@ pub const KINDS: &[KindToRead] = &[
     cluster("resource.k8s.io", V1, "deviceclasses", "DeviceClass", "spec{selectors extendedResourceName}"),
     // What else a class holds (start scripts, accounts, networks) has no effect on placement.
     cluster("karpenter.kwok.sh", &["v1alpha1"], "kwoknodeclasses", "KWOKNodeClass", "spec"),
-    cluster("karpenter.k8s.aws", KARPENTER, "ec2nodeclasses", "EC2NodeClass", "spec{kubelet amiFamily}"),
+    cluster(
+        "karpenter.k8s.aws",
+        KARPENTER,
+        "ec2nodeclasses",
+        "EC2NodeClass",
+        "spec{kubelet amiFamily amiSelectorTerms{alias} blockDeviceMappings{deviceName rootVolume ebs{volumeSize}} instanceStorePolicy networkInterfaces \
+         cpuOptions connectionTracking} status{subnets{zone zoneID}}",
+    ),
     cluster("karpenter.azure.com", &["v1beta1", "v1alpha2"], "aksnodeclasses", "AKSNodeClass", "spec{kubelet}"),
     cluster(
         "karpenter.sh",

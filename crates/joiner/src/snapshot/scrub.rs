@@ -314,7 +314,12 @@ mod tests {
             ),
             (
                 "EC2NodeClass",
-                json!({"spec": {"userData": "SECRET", "role": "SECRET", "tags": {"SECRET": "SECRET"}, "kubelet": {"maxPods": 9}}}),
+                json!({
+                    "spec": {"userData": "SECRET", "role": "SECRET", "tags": {"SECRET": "SECRET"}, "kubelet": {"maxPods": 9},
+                        "amiSelectorTerms": [{"alias": "al2023@latest"}, {"id": "SECRET"}],
+                        "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"kmsKeyID": "SECRET", "volumeSize": "80Gi"}}]},
+                    "status": {"subnets": [{"id": "SECRET", "zone": "us-east-1a"}]},
+                }),
             ),
             (
                 "NodePool",

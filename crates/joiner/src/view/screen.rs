@@ -471,7 +471,7 @@ mod tests {
         }
         assert_eq!(shown(80, &long).0, "TYPE PODS CPU $/H");
         // Bars come where figures have room already.
-        assert!(shown(80, &picture(3)).1.contains('▁'), "{:?}", shown(80, &picture(3)));
+        assert!(shown(80, &picture(3)).1.contains('▃'), "{:?}", shown(80, &picture(3)));
     }
 
     #[test]

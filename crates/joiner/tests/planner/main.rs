@@ -8,5 +8,6 @@ mod cheapest_zones;
 mod laws;
 mod limits;
 mod oracle;
+mod order;
 mod scenarios;
 mod support;

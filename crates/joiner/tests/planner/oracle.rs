@@ -1,7 +1,7 @@
 //! The fast planner and the slow reference scheduler agree to the letter on generated clusters, and the checker, which shares code with
 //! neither, accepts every plan.
 
-use joiner_oracle::generate::{Size, cluster};
+use joiner_oracle::generate::{Generated, Size, cluster, contested_zones};
 use joiner_oracle::scheduler::{self, outcome_to_plan};
 use joiner_oracle::world::World;
 use serde_json::Value;
@@ -56,8 +56,13 @@ fn remarks(plan: &Value) -> Vec<String> {
     buffers.collect()
 }
 
-fn compare(seed: u64, size: Size, respect: bool, strict: bool, fallback: bool) -> Result<(), String> {
-    let generated = cluster(seed, size);
+fn compare(
+    generated: &Generated,
+    name: &str,
+    respect: bool,
+    strict: bool,
+    fallback: bool,
+) -> Result<(), String> {
     if let Ok(folder) = std::env::var("JOINER_DUMP") {
         // For a closer look: `joiner plan -f FOLDER/manifests.json --instance-types FOLDER/types.json`.
         let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": generated.manifests});
@@ -83,7 +88,7 @@ fn compare(seed: u64, size: Size, respect: bool, strict: bool, fallback: bool) -
     if !strict {
         extra.push("--min-values-policy=BestEffort");
     }
-    let file = config.map(|config| support::ConfigFile::new(&format!("{seed}-{size:?}"), config));
+    let file = config.map(|config| support::ConfigFile::new(name, config));
     let flag = file.as_ref().map(support::ConfigFile::flag);
     extra.extend(flag.as_deref());
     if fallback {
@@ -147,7 +152,8 @@ fn run(size: Size, seeds: std::ops::Range<u64>) {
     let total = seeds.end - seeds.start;
     for seed in seeds {
         let (respect, strict) = (seed % 3 != 0, seed % 4 != 0);
-        if let Err(why) = compare(seed, size, respect, strict, seed % 5 == 0) {
+        let name = format!("{seed}-{size:?}");
+        if let Err(why) = compare(&cluster(seed, size), &name, respect, strict, seed % 5 == 0) {
             failures.push(format!("seed {seed} ({size:?}): {why}"));
         }
     }
@@ -168,4 +174,27 @@ fn agrees_with_the_reference_on_small_clusters() {
 #[test]
 fn agrees_with_the_reference_on_large_clusters() {
     run(Size::Large, seeds(0..20));
+}
+
+#[test]
+fn agrees_with_the_reference_where_zones_are_contested() {
+    let mut failures = Vec::new();
+    for seed in seeds(0..1500) {
+        let generated = contested_zones(seed);
+        if let Err(why) = compare(&generated, &format!("zones-{seed}"), seed % 7 != 0, seed % 6 != 0, false) {
+            failures.push(format!("seed {seed} (zones): {why}"));
+        }
+        let world = World::from_manifests(&generated.manifests, &generated.types).expect("valid");
+        let cheapest = support::plan(
+            &generated.manifests,
+            &generated.types,
+            &["--no-lower-bound", "--packing=cheapest", "--effort=0.1"],
+        );
+        let violations = joiner_oracle::checker::check(&world, &cheapest.expect("valid"));
+        if !violations.is_empty() {
+            failures.push(format!("seed {seed} (zones): the checker objects to the cheapest packing: {violations:?}"));
+        }
+    }
+    let shown = failures.iter().take(5).cloned().collect::<Vec<_>>().join("\n\n");
+    assert!(failures.is_empty(), "{} clusters differ\n\n{shown}", failures.len());
 }

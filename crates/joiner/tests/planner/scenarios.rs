@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use joiner::cli::Catalog;
 use joiner_provider_kwok::Catalogue;
 use serde_json::Value;
 
@@ -46,6 +47,7 @@ fn run(scenario: &Scenario, path: &Path) -> Result<Value, String> {
         ("preferencePolicy", "--preference-policy="),
         ("minValuesPolicy", "--min-values-policy="),
         ("reservedCapacity", "--reserved-capacity="),
+        ("packing", "--packing="),
     ] {
         if let Some(value) = options[name].as_str() {
             extra.push(format!("{flag}{value}"));
@@ -60,9 +62,18 @@ fn run(scenario: &Scenario, path: &Path) -> Result<Value, String> {
     std::fs::write(&manifest, &scenario.rest).expect("writable");
     let mut arguments = support::arguments(&extra);
     arguments.filename = vec![manifest.clone()];
-    let catalogue = if options["instanceTypes"].is_null() {
+    let catalogue = if let Some(name) = options["instanceTypesFile"].as_str() {
+        let text =
+            std::fs::read_to_string(path.with_file_name(name)).expect("the types are beside the scenario");
+        Some(Catalogue::from_text(name, &text).map_err(|error| error.to_string())?)
+    } else if options["instanceTypes"].is_null() {
         match options["catalog"].as_str() {
-            Some("aws") => Some(Catalogue::aws()),
+            Some("aws") => {
+                arguments.catalogue.catalog = Some(Catalog::Aws);
+                arguments.catalogue.aws.region = options["region"].as_str().map(str::to_owned);
+                None
+            }
+            Some("by-class") => None,
             Some("kwok") | None => Some(Catalogue::hypothetical()),
             Some(other) => panic!("no catalogue {other}"),
         }

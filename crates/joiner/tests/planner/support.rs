@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use joiner::cli::{Cli, Command, PlanArgs};
+use joiner::commands::catalogues::{self, Catalogues};
 use joiner::commands::plan::{self, Intake, PlanDocument};
 use joiner_core::decide;
 use joiner_provider_kwok::Catalogue;
@@ -62,7 +63,8 @@ pub fn plan_on(manifests: &[Value], catalogue: &Catalogue, extra: &[&str]) -> Re
     let arguments = arguments(extra);
     let mut intake = Intake::new(&arguments);
     intake.read_values("manifests", manifests.iter().cloned()).map_err(|error| error.to_string())?;
-    Ok(finish(intake, &arguments, catalogue))
+    let notes = intake.finish_notes();
+    Ok(finish(intake, &arguments, catalogue.clone().into(), notes))
 }
 
 /// The plan of the files in the arguments; without a catalogue the one the input asks for.
@@ -70,14 +72,18 @@ pub fn plan_files(arguments: &PlanArgs, catalogue: Option<Catalogue>) -> Result<
     let sources = joiner::load::sources(&arguments.filename).map_err(|error| error.to_string())?;
     let mut intake = Intake::new(arguments);
     intake.read(&sources).map_err(|error| error.to_string())?;
-    let catalogue = catalogue
-        .unwrap_or_else(|| if intake.wants_aws() { Catalogue::aws() } else { Catalogue::hypothetical() });
-    Ok(finish(intake, arguments, &catalogue))
+    let notes = intake.finish_notes();
+    let catalogues = match catalogue {
+        Some(catalogue) => catalogue.into(),
+        None => {
+            catalogues::choose(&arguments.catalogue, intake.survey()).map_err(|error| error.to_string())?
+        }
+    };
+    Ok(finish(intake, arguments, catalogues, notes))
 }
 
-fn finish(mut intake: Intake, arguments: &PlanArgs, catalogue: &Catalogue) -> Value {
-    let mut notes = intake.finish_notes();
-    let (lowered, time) = intake.lower(catalogue.clone());
+fn finish(intake: Intake, arguments: &PlanArgs, catalogues: Catalogues, mut notes: Vec<String>) -> Value {
+    let (lowered, time) = intake.lower(catalogues);
     let snapshot = lowered.snapshot;
     let options = plan::options(arguments);
     let plan = decide::decide(&snapshot, &options);

@@ -153,6 +153,7 @@ impl Bins {
                     let mut set = template.base.to_vec();
                     let matching = scratch.offers.of(snapshot, &scratch.algebra, row.catalogue, met);
                     offer_set::and_into(&mut set, &matching);
+                    scratch.keep_closed(pool, met, &mut set);
                     set
                 })
             });

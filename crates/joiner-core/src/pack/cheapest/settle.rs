@@ -52,11 +52,13 @@ pub(super) fn standing(
         add_into(&mut requests, &shape.requests.iter().map(times).collect::<ResVec>());
         ports.extend(kind.ports.iter().cloned());
     }
-    let template = &scratch.templates[pool.at()];
+    let templates = scratch.templates;
+    let template = &templates[pool.at()];
     let catalogue = scratch.snapshot.pools[pool.at()].catalogue;
     let mut set = template.base.to_vec();
     let matching = scratch.offers.of(scratch.snapshot, &scratch.algebra, catalogue, requirements);
     offer_set::and_into(&mut set, &matching);
+    scratch.keep_closed(pool, requirements, &mut set);
     let resources = &requests[..requests.len().min(task.resource_lanes)];
     template.keep_fitting(&mut set, resources);
     template.remove_port_clashes(&mut set, &ports);

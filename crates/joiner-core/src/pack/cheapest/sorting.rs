@@ -7,7 +7,7 @@ use super::items::{Item, Range};
 use super::roving::Rover;
 use super::task::{Access, Kind, Shape, Task};
 use crate::model::ids::*;
-use crate::model::{FixedState, Port, ResVec};
+use crate::model::{FixedState, Port, ResVec, fixed_state};
 use crate::pack::scratch::Scratch;
 
 /// What makes a kind, its shape apart: counts, caps, ports, and who may change its zone together with it.
@@ -39,6 +39,7 @@ impl Task {
             // The smallest cap of a group comes first.
             item.caps.dedup_by_key(|(group, _)| *group);
         }
+        renumber_groups(&mut items);
         let mut index = Index::default();
         for mut item in items {
             let rover = item.range.take().map(|range| self.rover(scratch, &mut index, &item, range));
@@ -113,5 +114,32 @@ impl Task {
             self.shapes[shape as usize].kinds.push(kind);
             kind
         })
+    }
+}
+
+/// Gives groups numbers that do not depend on the order in which they came to be known: by the items they are about. Groups that say the same of the
+/// same items can change places without a difference.
+fn renumber_groups(items: &mut [Item]) {
+    // Per group: item, how many it counts as, its cap.
+    type Said = Vec<(u32, u32, u32)>;
+    let mut said: HashMap<u32, Said, FixedState> = HashMap::with_hasher(fixed_state());
+    for (at, item) in items.iter().enumerate() {
+        for (group, n) in &item.counted {
+            said.entry(*group).or_default().push((at as u32, *n, u32::MAX));
+        }
+        for (group, cap) in &item.caps {
+            said.entry(*group).or_default().push((at as u32, 0, *cap));
+        }
+    }
+    let mut order: Vec<(Said, u32)> = said.into_iter().map(|(group, said)| (said, group)).collect();
+    order.sort_unstable();
+    let ranked = order.iter().enumerate().map(|(rank, (_, group))| (*group, rank as u32));
+    let ranks: HashMap<u32, u32, FixedState> = ranked.collect();
+    for item in items {
+        for (group, _) in item.counted.iter_mut().chain(&mut item.caps) {
+            *group = ranks[&*group];
+        }
+        item.counted.sort_unstable();
+        item.caps.sort_unstable();
     }
 }

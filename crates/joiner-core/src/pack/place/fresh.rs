@@ -88,9 +88,15 @@ impl Scratch<'_> {
             let Some((set, largest)) = self.fresh(&attempt, met) else { continue };
             let set = if with_limits { self.within_limits(pool, &set, &largest) } else { Some(set) };
             let Some(set) = set else { continue };
-            match self.pin_and_finish(&attempt, met, &set, &set, 0) {
-                Settled::NoOffering | Settled::Refused => {}
-                settled => return settled,
+            for set in self
+                .least_opening(pool, met, set, class.filler || self.sharing.is_some())
+                .into_iter()
+                .flatten()
+            {
+                match self.pin_and_finish(&attempt, met, &set, &set, 0) {
+                    Settled::NoOffering | Settled::Refused => {}
+                    settled => return settled,
+                }
             }
         }
         Settled::NoOffering

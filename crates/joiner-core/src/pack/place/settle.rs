@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Attempt, Settled};
+use super::{Attempt, Settled, WantKey};
 use crate::algebra::MachineValue;
 use crate::decide::{MinValuesPolicy, ReservedMode};
 use crate::model::ids::*;
@@ -13,7 +13,7 @@ use crate::pack::scratch::Scratch;
 use crate::pack::template::{Naming, offering_requirement};
 
 impl Scratch<'_> {
-    /// Pins the topology keys from the `at`-th on, value by value, until offerings are left. `start` are the offerings before any key was
+    /// Pins the topology keys from the `at`-th on, value by value, until offerings are left that nothing objects to. `start` are the offerings before any key was
     /// pinned.
     pub(super) fn pin_and_finish(
         &mut self,
@@ -78,7 +78,8 @@ impl Scratch<'_> {
         } else {
             key.values.clone()
         };
-        for value in self.choices(attempt.want, attempt.query, at, met, &values) {
+        let mut refused = false;
+        for value in self.choices(attempt, at, met, set, &values) {
             let pinned = self.algebra.pin(met, key.key, value);
             let allowed = self.offers.of(self.snapshot, &self.algebra, catalogue, pinned);
             let mut narrowed = set.to_vec();
@@ -88,10 +89,52 @@ impl Scratch<'_> {
             }
             match self.pin_and_finish(attempt, pinned, start, &narrowed, at + 1) {
                 Settled::NoOffering => {}
+                Settled::Refused => refused = true,
                 settled => return settled,
             }
         }
-        Settled::NoOffering
+        if refused { Settled::Refused } else { Settled::NoOffering }
+    }
+
+    /// Which of a pool's minValues no value that the topology of a pod allows would leave, with what it leaves at best and what it must;
+    /// `None` where some value would do, or none is allowed.
+    pub(crate) fn min_values_if_pinned(
+        &mut self,
+        class: ClassIdx,
+        rung: usize,
+        pool: PoolIdx,
+        met: ReqId,
+        set: &[u64],
+    ) -> Option<(KeyId, u32, u32)> {
+        let want = self.want(class, rung);
+        let query = self.query(&want);
+        let catalogue = self.snapshot.pools[pool.at()].catalogue;
+        for WantKey { key, .. } in &want.keys {
+            let mut values = Vec::new();
+            values_of(self.snapshot, &self.algebra, catalogue, set, met, *key, &mut values);
+            values.retain(|value| self.value_ok(&want, &query, *key, *value));
+            let mut missed: Option<(KeyId, u32, u32)> = None;
+            let mut some_do = values.is_empty();
+            for value in values {
+                let pinned = self.algebra.pin(met, *key, value);
+                let mut narrowed = set.to_vec();
+                let allowed = self.offers.of(self.snapshot, &self.algebra, catalogue, pinned);
+                offer_set::and_into(&mut narrowed, &allowed);
+                let short = self.templates[pool.at()].min_values.iter().find_map(|wanted| {
+                    let (have, need) = self.distinct_values(pool, pinned, &narrowed, *wanted);
+                    (have < need).then_some((*wanted, have, need))
+                });
+                match short {
+                    None => some_do = true,
+                    Some(short) if missed.is_none_or(|(_, have, _)| short.1 > have) => missed = Some(short),
+                    Some(_) => {}
+                }
+            }
+            if !some_do && missed.is_some() {
+                return missed;
+            }
+        }
+        None
     }
 
     /// The last questions: volume limits of types, minValues, reservations.
@@ -111,8 +154,8 @@ impl Scratch<'_> {
         for key in template.min_values.clone() {
             let (have, need) = self.distinct_values(attempt.pool, met, &set, key);
             if have < need {
-                let may_lower =
-                    attempt.machine.is_none() && self.options.min_values == MinValuesPolicy::BestEffort;
+                let may_lower = (attempt.machine.is_none() || self.sharing.is_some())
+                    && self.options.min_values == MinValuesPolicy::BestEffort;
                 if !may_lower {
                     return Settled::Refused;
                 }

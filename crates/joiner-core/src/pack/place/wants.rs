@@ -1,12 +1,15 @@
 //! What a class wants on one rung, prepared for asking, and what topology says to it now.
 
+use std::cmp::Reverse;
+
 use smallvec::SmallVec;
 
-use super::{HostVerdict, Kind, Own, Query, Want, WantKey};
+use super::{Attempt, HostVerdict, Kind, Own, Query, Want, WantKey};
 use crate::algebra::MachineValue;
 use crate::filter;
 use crate::model::ids::*;
 use crate::model::{GroupSpec, PodClass, Rung};
+use crate::offer_set;
 use crate::pack::finder::FinderKey;
 use crate::pack::groups::{Host, World};
 use crate::pack::scratch::Scratch;
@@ -46,10 +49,16 @@ impl Scratch<'_> {
                     },
                 },
                 GroupSpec::Affinity { .. } => Kind::Affinity,
-                GroupSpec::AntiAffinity { .. } => Kind::AntiAffinity,
+                GroupSpec::AntiAffinity { .. } => Kind::AntiAffinity {
+                    targets: if by_host || !class.anti_affinity.contains(group) {
+                        std::rc::Rc::from([])
+                    } else {
+                        self.groups.targets(&mut world, *group)
+                    },
+                },
             };
             if !by_host {
-                let must_exist = !matches!(kind, Kind::AntiAffinity);
+                let must_exist = !matches!(kind, Kind::AntiAffinity { .. });
                 match keys.iter_mut().find(|(have, _)| *have == key) {
                     Some((_, exists)) => *exists |= must_exist,
                     None => keys.push((key, must_exist)),
@@ -89,6 +98,7 @@ impl Scratch<'_> {
                 }),
             })
             .collect();
+        let suitors = self.groups.suitors(&mut world, &selected);
         let steady = keys.is_empty()
             || (keys.iter().all(|key| key.always_named)
                 && self.templates.iter().all(|template| template.min_values.is_empty()));
@@ -111,7 +121,7 @@ impl Scratch<'_> {
             inverse_hosts,
             keys: keys.iter().map(|k| k.key).collect(),
         });
-        Want { class: class_idx, rung: rung_at, finder, own, selected, keys, steady }
+        Want { class: class_idx, rung: rung_at, finder, own, selected, keys, suitors, steady }
     }
 
     pub(super) fn query(&self, want: &Want) -> Query {
@@ -141,7 +151,7 @@ impl Scratch<'_> {
                     filter::spread_ok(count, own.counts_itself, *minimum, *max_skew)
                 }
                 Kind::Affinity => filter::affinity_ok(count, || self.may_be_first(own)),
-                Kind::AntiAffinity => filter::anti_affinity_ok(count),
+                Kind::AntiAffinity { .. } => filter::anti_affinity_ok(count),
             };
             if !ok {
                 return false;
@@ -168,7 +178,7 @@ impl Scratch<'_> {
                         return HostVerdict::Never;
                     }
                 }
-                Kind::AntiAffinity => {
+                Kind::AntiAffinity { .. } => {
                     if !filter::anti_affinity_ok(count) {
                         return HostVerdict::Never;
                     }
@@ -188,44 +198,84 @@ impl Scratch<'_> {
         verdict
     }
 
-    /// Values of a key to try on a future machine, best first: those it lists, else the given ones.
+    /// Values of a key to try on a future machine with these offerings left, best first: those it lists, else the given ones.
     pub(super) fn choices(
-        &self,
-        want: &Want,
-        query: &Query,
+        &mut self,
+        attempt: &Attempt,
         at: usize,
         met: ReqId,
+        set: &[u64],
         values: &[ValueId],
     ) -> Vec<ValueId> {
-        let WantKey { key, .. } = &want.keys[at];
+        let want = attempt.want;
+        let key = want.keys[at].key;
         let names = self.algebra.names();
-        let mut out: Vec<ValueId> = match self.algebra.machine_value(met, *key) {
+        let mut out: Vec<ValueId> = match self.algebra.machine_value(met, key) {
             MachineValue::Defined(requirement) if !requirement.complement => {
                 let mut listed = requirement.values.to_vec();
-                listed.sort_unstable_by(|a, b| names.value_text(*key, *a).cmp(names.value_text(*key, *b)));
+                listed.sort_unstable_by(|a, b| names.value_text(key, *a).cmp(names.value_text(key, *b)));
                 listed
             }
             MachineValue::Defined(requirement) => {
-                values.iter().copied().filter(|v| requirement.allows(names, *key, *v)).collect()
+                values.iter().copied().filter(|v| requirement.allows(names, key, *v)).collect()
             }
             MachineValue::Open | MachineValue::Missing => values.to_vec(),
         };
-        out.retain(|v| self.value_ok(want, query, *key, *v));
+        out.retain(|v| self.value_ok(want, attempt.query, key, *v));
         if out.len() > 1 {
+            let mut ranked: Vec<(Rank, ValueId)> = Vec::with_capacity(out.len());
+            for value in out {
+                let price = self.price_at(attempt, met, set, key, value);
+                ranked.push((self.rank(want, key, value, price), value));
+            }
             // Stable: names decide last.
-            out.sort_by_cached_key(|value| {
-                let spread: SmallVec<[u32; 2]> = want
-                    .own
-                    .iter()
-                    .filter(|own| own.key == *key && matches!(own.kind, Kind::Spread { .. }))
-                    .map(|own| self.groups.count(own.group, *value))
-                    .collect();
-                let empty = !want.selected.peers.iter().any(|group| {
-                    self.snapshot.group(*group).key() == *key && self.groups.count(*group, *value) > 0
-                });
-                (spread, empty, self.pinned_machines(*key, *value))
-            });
+            ranked.sort_by(|(a, _), (b, _)| a.cmp(b));
+            out = ranked.into_iter().map(|(_, value)| value).collect();
         }
         out
     }
+
+    /// What speaks for a value, the smallest first.
+    fn rank(&self, want: &Want, key: KeyId, value: ValueId, price: i64) -> Rank {
+        let own = want.own.iter().filter(|own| own.key == key && matches!(own.kind, Kind::Spread { .. }));
+        let spread = own.map(|own| self.groups.count(own.group, value)).collect();
+        let suitors = || want.suitors.iter().filter(|suitor| suitor.key == key);
+        let unserved = suitors().map(|suitor| self.groups.unserved(suitor, value)).sum();
+        let displaced = suitors().map(|suitor| self.groups.displaced(suitor, value)).sum();
+        let barred = want.own.iter().filter(|own| own.key == key).map(|own| match &own.kind {
+            Kind::AntiAffinity { targets } => {
+                targets.iter().map(|target| self.groups.barred(own.group, target, value)).sum()
+            }
+            Kind::Spread { .. } | Kind::Affinity => 0,
+        });
+        let barred: u32 = barred.sum();
+        let occupied =
+            want.selected.peers.iter().any(|group| {
+                self.snapshot.group(*group).key() == key && self.groups.count(*group, value) > 0
+            });
+        (spread, Reverse(unserved), displaced, barred, !occupied, price, self.pinned_machines(key, value))
+    }
+
+    /// The lowest price that a machine with a value of a key can have, nano-dollars per hour. What is drawn from something finite counts only
+    /// where it can be held.
+    fn price_at(&mut self, attempt: &Attempt, met: ReqId, set: &[u64], key: KeyId, value: ValueId) -> i64 {
+        let catalogue_idx = self.snapshot.pools[attempt.pool.at()].catalogue;
+        let pinned = self.algebra.pin(met, key, value);
+        let allowed = self.offers.of(self.snapshot, &self.algebra, catalogue_idx, pinned);
+        let catalogue = &self.snapshot.catalogues[catalogue_idx.at()];
+        let held: &[ReservationIdx] = attempt.machine.map_or(&[], |m| &self.machines[m.at()].reservations);
+        let can_be_had = |at: &usize| {
+            catalogue.offerings[*at].reservation.is_none_or(|reservation| {
+                !self.snapshot.reservations[reservation.at()].commitment
+                    && (self.reservations[reservation.at()] > 0 || held.contains(&reservation))
+            })
+        };
+        offer_set::iter_both(set, &allowed)
+            .find(can_be_had)
+            .map_or(i64::MAX, |at| catalogue.offerings[at].price_nano_usd)
+    }
 }
+
+/// Pods in the pod's own spreads; pods that could be served there; pods that would have no value left because of those the pod stands for, and because of
+/// the pod; whether nobody is there; the price; machines pinned there.
+type Rank = (SmallVec<[u32; 2]>, Reverse<u32>, u32, u32, bool, i64, i32);

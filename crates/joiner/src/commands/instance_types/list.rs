@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use joiner_api::instance_type::PriceSource;
 use joiner_api::names::{ARCH_LABEL, ON_DEMAND, OS_LABEL, RESERVED, SPOT};
 use joiner_core::explain::nearest;
 use joiner_provider_kwok::{Catalogue, Filter, TypeRow, rows};
+use joiner_record::plan::PriceSourceWord;
 use serde::Serialize;
 
 use super::text_of;
 use crate::cli::{Catalog, Format, ListArgs, Output};
+use crate::commands::catalogues;
 use crate::load::{Source, sources};
 use crate::report::InputError;
 use crate::show::{Table, amount, bytes, cores, value};
@@ -20,7 +23,13 @@ pub fn run(arguments: &ListArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let catalogue = match &arguments.filename {
         None => match arguments.catalog {
             Catalog::Kwok => Catalogue::hypothetical(),
-            Catalog::Aws => Catalogue::aws(),
+            Catalog::Aws => {
+                let (catalogue, notes) = catalogues::of_region(&arguments.aws)?;
+                for note in notes {
+                    writeln!(streams.err, "note: {note}")?;
+                }
+                catalogue
+            }
         },
         Some(path) => {
             let source = only_source(path)?;
@@ -115,13 +124,13 @@ fn table(rows: &[TypeRow], wide: bool, without_heading: bool) -> Table {
             bytes(row.memory.value_saturating()),
             row.pods.to_string(),
             zones(&row.zones),
-            price(row.on_demand),
-            price(row.spot),
+            price(row, ON_DEMAND, row.on_demand),
+            price(row, SPOT, row.spot),
         ];
         if wide {
             let other: Vec<String> =
                 row.other.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
-            cells.push(price(row.reserved));
+            cells.push(price(row, RESERVED, row.reserved));
             cells.push(row.operating_systems.join(","));
             cells.push(if row.available == row.offerings {
                 row.offerings.to_string()
@@ -135,8 +144,14 @@ fn table(rows: &[TypeRow], wide: bool, without_heading: bool) -> Table {
     table
 }
 
+/// A price, with a mark if it is an estimate.
+fn price(row: &TypeRow, capacity_type: &str, per_hour: Option<f64>) -> String {
+    let mark = if row.price_sources.get(capacity_type) == Some(&PriceSource::Estimate) { "~" } else { "" };
+    format!("{mark}{}", decimals(per_hour))
+}
+
 /// Four decimals, so that a column of prices can be compared at a glance.
-fn price(per_hour: Option<f64>) -> String {
+fn decimals(per_hour: Option<f64>) -> String {
     match per_hour {
         None => "-".to_owned(),
         Some(price) if price != 0.0 && price.abs() < 0.001 => amount(price),
@@ -214,8 +229,20 @@ struct Record<'a> {
     zones: &'a [String],
     /// Lowest dollars per hour by capacity type, of what can be had.
     lowest_price_per_hour: BTreeMap<&'static str, f64>,
+    /// How well these prices are known; what the list states itself is left out.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    price_source: BTreeMap<&'static str, PriceSourceWord>,
     offerings: usize,
     available_offerings: usize,
+}
+
+fn word(source: PriceSource) -> Option<PriceSourceWord> {
+    match source {
+        PriceSource::Stated => None,
+        PriceSource::List => Some(PriceSourceWord::List),
+        PriceSource::Estimate => Some(PriceSourceWord::Estimate),
+        PriceSource::File => Some(PriceSourceWord::File),
+    }
 }
 
 fn records(rows: &[TypeRow]) -> Vec<Record<'_>> {
@@ -237,6 +264,11 @@ fn records(rows: &[TypeRow]) -> Vec<Record<'_>> {
                 lowest_price_per_hour: prices
                     .into_iter()
                     .filter_map(|(of, price)| Some((of, price?)))
+                    .collect(),
+                price_source: row
+                    .price_sources
+                    .iter()
+                    .filter_map(|(of, source)| Some((*of, word(*source)?)))
                     .collect(),
                 offerings: row.offerings,
                 available_offerings: row.available,
@@ -261,10 +293,10 @@ mod tests {
 
     #[test]
     fn prices_have_four_decimals_unless_that_would_hide_them() {
-        assert_eq!(price(Some(0.1)), "0.1000");
-        assert_eq!(price(Some(12.345_67)), "12.3457");
-        assert_eq!(price(Some(0.000_012_3)), "0.0000123");
-        assert_eq!(price(Some(0.0)), "0.0000");
-        assert_eq!(price(None), "-");
+        assert_eq!(decimals(Some(0.1)), "0.1000");
+        assert_eq!(decimals(Some(12.345_67)), "12.3457");
+        assert_eq!(decimals(Some(0.000_012_3)), "0.0000123");
+        assert_eq!(decimals(Some(0.0)), "0.0000");
+        assert_eq!(decimals(None), "-");
     }
 }

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::finding::Severity;
-use crate::cli::{Catalog, Validate};
+use crate::cli::Validate;
+use crate::commands::catalogues::CatalogueArgs;
 
 /// Arguments of `lint`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   joiner lint -f pools.yaml                                  what is wrong with these pools
-  joiner lint -f shop/ -f pools.yaml --catalog aws           pools and pods together, on AWS us-west-2 types
+  joiner lint -f shop/ -f pools.yaml --catalog aws           pools and pods together, on machines of AWS
   joiner lint -f pools/ -o sarif > joiner.sarif              for code scanning
   joiner lint --explain pool-matches-no-type                 what a rule means, with a bad and a good example
 
@@ -26,13 +27,9 @@ pub struct LintArgs {
         value_name = "FILE|DIR|-"
     )]
     pub filename: Vec<PathBuf>,
-    /// Instance types to judge pools by (KWOK's file format, JSON or YAML) instead of a shipped catalogue.
-    #[arg(long, value_name = "FILE", conflicts_with = "catalog")]
-    pub instance_types: Option<PathBuf>,
-    /// Shipped catalogue: `kwok` (144 hypothetical types) or `aws` (848 types of us-west-2). Without it, `aws` if a NodePool
-    /// refers to an EC2NodeClass, else `kwok`.
-    #[arg(long, value_enum, ignore_case = true)]
-    pub catalog: Option<Catalog>,
+    /// Machines to judge pools by.
+    #[command(flatten)]
+    pub catalogue: CatalogueArgs,
     /// Output format.
     #[arg(short, long, value_enum, default_value_t = LintOutput::Table, ignore_case = true)]
     pub output: LintOutput,

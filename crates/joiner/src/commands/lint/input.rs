@@ -10,6 +10,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::Value;
 
 use crate::cli::{MAX_PODS, Validate};
+use crate::commands::catalogues::Survey;
 use crate::commands::plan::Intake;
 use crate::load::objects::{line_of, read_value};
 use crate::load::{Document, Documents, Reading, Source, read_object};
@@ -38,8 +39,6 @@ pub struct Loaded {
     pub problems: Vec<Problem>,
     /// Names in it that are out of use.
     pub old_names: Vec<Note>,
-    /// Why `joiner convert` cannot bring it to a version of today, if so.
-    pub inconvertible: Option<String>,
 }
 
 /// All manifests.
@@ -52,6 +51,8 @@ pub struct Input {
     pub objects: Vec<Loaded>,
     /// What the user should know about the reading.
     pub notes: Vec<String>,
+    /// What it tells about the machines its pools want.
+    pub survey: Survey,
 }
 
 impl Input {
@@ -63,6 +64,7 @@ impl Input {
         let options = joiner_state::Options { max_pods: MAX_PODS, ..joiner_state::Options::default() };
         let mut intake = Intake::with(options, Validate::Ignore, 1);
         Documents::new(sources).for_each(&mut |document| input.take(document, &reading, &mut intake))?;
+        input.survey = intake.survey().clone();
         Ok(input)
     }
 
@@ -89,6 +91,9 @@ impl Input {
         self.notes.extend(read.notes.into_iter().filter(|note| note.contains("there is no such field")));
         if found.iter().all(|loaded| loaded.problems.is_empty()) {
             intake.read_documents(&self.files, std::slice::from_ref(&document))?;
+        } else {
+            let objects = found.iter().map(|loaded| (loaded.name.as_str(), &loaded.object));
+            intake.look_at(file, &document, objects);
         }
         self.objects.extend(found);
         document.value = None;
@@ -135,35 +140,17 @@ fn loaded(document: usize, within: String, name: String, leaf: &Value, object: O
         Object::CapacityBuffer(buffer) => validation::validate_capacitybuffer(buffer),
         _ => Vec::new(),
     };
-    let options = convert::Options {
-        rename_on_workloads: true,
-        default_node_class: Some(crate::commands::convert::default_node_class()),
-        ..convert::Options::default()
-    };
-    let (old_names, inconvertible) = match convert::to_v1(leaf.clone(), &options) {
-        // Its version is the finding.
-        Ok(_) if is_deprecated(&api_version) => (Vec::new(), None),
-        Ok(converted) => (converted.notes, None),
-        Err(error) if is_deprecated(&api_version) => (Vec::new(), Some(error.to_string())),
-        Err(_) => (Vec::new(), None),
+    let options = convert::Options { rename_on_workloads: true, ..convert::Options::default() };
+    let old_names = if is_deprecated(&api_version) {
+        Vec::new()
+    } else {
+        convert::to_v1(leaf.clone(), &options).map(|converted| converted.notes).unwrap_or_default()
     };
     let is_named = leaf.pointer("/metadata/name").is_some_and(Value::is_string);
     let is_pod_budget = kind == "PodDisruptionBudget" && api_version.starts_with("policy/");
     // Its fields are not checked: what can't be read as one is left alone, as `plan` does.
     let pod_budget = is_pod_budget.then(|| serde_json::from_value(leaf.clone()).ok()).flatten();
-    Loaded {
-        document,
-        within,
-        name,
-        is_named,
-        api_version,
-        kind,
-        object,
-        pod_budget,
-        problems,
-        old_names,
-        inconvertible,
-    }
+    Loaded { document, within, name, is_named, api_version, kind, object, pod_budget, problems, old_names }
 }
 
 /// Whether a version is out of use: `joiner convert` knows what it means today.

@@ -1,14 +1,13 @@
 //! `joiner lint`: what is wrong with pools, pods and overlays, before they are applied.
 //!
 //! ```text
-//! files -> input (objects with their lines) -> subject (pools over a catalogue, pods with what they ask) -> rules -> findings
+//! files -> input (objects with their lines) -> subject (pools over their catalogues, pods with what they ask) -> rules -> findings
 //! ```
 //!
 //! A rule is a pure function of the subject; [`rules`] has them all with their texts and examples. What `plan` can't read is bad input
 //! here too (exit code 2); what it reads and this command dislikes is a finding (exit code 3).
 
 mod arguments;
-mod catalogue;
 mod explain;
 mod finding;
 mod input;
@@ -25,9 +24,12 @@ pub use explain::reference_page;
 pub use finding::{Finding, Rule, Severity};
 pub use rules::RULES;
 
+use joiner_api::names::REGION_LABEL;
+
 use self::input::Input;
 use self::shelf::Shelf;
 use self::subject::Subject;
+use crate::commands::catalogues::{self, Catalogues};
 use crate::report::InputError;
 use crate::{FINDINGS, FINE, Streams, load};
 
@@ -44,19 +46,11 @@ pub fn run(arguments: &LintArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let skipped: Vec<&Rule> =
         arguments.skip.iter().map(|id| rule_of("--skip", id)).collect::<Result<_, _>>()?;
     let input = Input::read(&load::sources(&arguments.filename)?, arguments.validate)?;
-    let chosen = catalogue::choose(arguments, &input)?;
-    for note in input.notes.iter().chain(&chosen.notes).chain(&chosen.catalogue.notes) {
+    let chosen = catalogues::choose(&arguments.catalogue, &input.survey)?;
+    for note in input.notes.iter().chain(&chosen.notes) {
         writeln!(streams.err, "note: {note}")?;
     }
-    let shelf = Shelf::new(chosen.catalogue.types, chosen.catalogue.well_known, chosen.is_shipped_aws);
-    for object in subject::foreign_pools(&input.objects, &shelf) {
-        let name = &input.objects[object].name;
-        writeln!(
-            streams.err,
-            "note: {name} is of another provider than the instance types, so it is not held against them; lint it apart"
-        )?;
-    }
-    let findings = findings(&input, shelf, &skipped);
+    let findings = findings(&input, &chosen, &skipped);
     match arguments.output {
         LintOutput::Table => table::write(&findings, &input, streams)?,
         LintOutput::Json => report::write(&findings, &input, streams)?,
@@ -67,8 +61,11 @@ pub fn run(arguments: &LintArgs, streams: &mut Streams) -> anyhow::Result<u8> {
 }
 
 /// All findings, by their place in the input.
-fn findings(input: &Input, shelf: Shelf, skipped: &[&Rule]) -> Vec<Finding> {
-    let subject = Subject::new(input, shelf);
+fn findings(input: &Input, chosen: &Catalogues, skipped: &[&Rule]) -> Vec<Finding> {
+    // AWS has local zones, and types that are newer than this program.
+    let of_aws = chosen.all().any(|of| of.well_known.iter().any(|key| key == REGION_LABEL));
+    let shelf = Shelf::new(chosen.all(), of_aws);
+    let subject = Subject::new(input, shelf, &|pool| chosen.number_of(pool));
     let mut found = Vec::new();
     for (rank, rule) in RULES.iter().enumerate() {
         if skipped.iter().any(|skipped| skipped.id == rule.id) {

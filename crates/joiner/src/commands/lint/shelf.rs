@@ -1,13 +1,15 @@
-//! The catalogue, ready for the question every rule asks: which offerings does this requirement leave?
+//! The catalogues, ready for the question every rule asks: which offerings does this requirement leave?
 //!
 //! For each label key the offerings fall into a few groups that say the same about it; a requirement is held against the groups,
 //! not against thousands of offerings.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use joiner_api::instance_type::{InstanceType, Operator, TypeRequirement};
 use joiner_api::names;
 use joiner_core::model::{KeyId, Names, Operator as CoreOperator, Requirement};
+use joiner_provider_kwok::Catalogue;
 
 /// Which offerings are left, by number.
 pub type Offers = Vec<bool>;
@@ -91,22 +93,33 @@ pub struct Shelf {
     pub is_incomplete: bool,
     columns: BTreeMap<KeyId, Column>,
     well_known: BTreeSet<String>,
+    /// By catalogue: its offerings.
+    parts: Vec<Range<usize>>,
 }
 
 impl Shelf {
-    /// Over these types; `well_known` are the label keys they make well-known.
-    pub fn new(types: Vec<InstanceType>, well_known: Vec<String>, is_incomplete: bool) -> Self {
+    /// Over the types of these catalogues, one after the other.
+    pub fn new<'c>(catalogues: impl Iterator<Item = &'c Catalogue>, is_incomplete: bool) -> Self {
+        let (mut types, mut well_known, mut parts, mut end) = (Vec::new(), BTreeSet::new(), Vec::new(), 0);
+        for catalogue in catalogues {
+            types.extend(catalogue.types.iter().cloned());
+            well_known.extend(catalogue.well_known.iter().cloned());
+            let start = end;
+            end += catalogue.types.iter().map(|of| of.offerings.len()).sum::<usize>();
+            parts.push(start..end);
+        }
         let mut shelf = Self {
             names: Names::default(),
             type_of: types
                 .iter()
                 .enumerate()
-                .flat_map(|(at, of)| of.offerings.iter().map(move |_| at))
+                .flat_map(|(at, of): (usize, &InstanceType)| of.offerings.iter().map(move |_| at))
                 .collect(),
             types,
             is_incomplete,
             columns: BTreeMap::new(),
-            well_known: well_known.into_iter().collect(),
+            well_known,
+            parts,
         };
         let mut keys: BTreeSet<&str> = BTreeSet::new();
         for of in &shelf.types {
@@ -152,9 +165,14 @@ impl Shelf {
         column.view_of.iter().map(|view| fits[*view as usize]).collect()
     }
 
-    /// Whether its types have the labels of AWS.
-    pub fn is_of_aws(&self) -> bool {
-        self.well_known.contains(names::AWS_INSTANCE_FAMILY_LABEL)
+    /// The offerings of one catalogue, by its number.
+    pub fn part(&self, number: Option<usize>) -> Offers {
+        let mut offers = vec![false; self.type_of.len()];
+        let part = number.and_then(|number| self.parts.get(number)).cloned().unwrap_or_default();
+        if let Some(part) = offers.get_mut(part) {
+            part.fill(true);
+        }
+        offers
     }
 
     /// Takes out of a set what a requirement does not leave.
@@ -186,9 +204,11 @@ impl Shelf {
         values.into_iter().filter(|value| requirement.allows_text(&self.names, key, value)).count()
     }
 
-    /// Whether the catalogue says anything about a key.
-    pub fn speaks_of(&self, key: KeyId) -> bool {
-        self.columns.contains_key(&key)
+    /// Whether some of these offerings say anything about a key.
+    pub fn speaks_of(&self, key: KeyId, offers: &Offers) -> bool {
+        let Some(column) = self.columns.get(&key) else { return false };
+        let says: Vec<bool> = column.views.iter().map(|view| view.word().is_some()).collect();
+        column.view_of.iter().zip(offers).any(|(view, asked)| *asked && says[*view as usize])
     }
 
     /// Whether a template that does not define the key leaves it open.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use joiner_api::names::{AWS_GROUP, NODEPOOL_LABEL, node_class_label};
+use joiner_api::names::{NODEPOOL_LABEL, node_class_label};
 use joiner_api::{CapacityBuffer, NodeOverlay, NodePool};
 use joiner_core::model::{Effect, KeyId, Requirement, Taint};
 use joiner_manifest::Object;
@@ -32,19 +32,26 @@ pub struct PoolView<'i> {
     pub template: BTreeMap<KeyId, Requirement>,
     /// Its taints.
     pub taints: Vec<Taint>,
-    /// The offerings that match all of this; none if the catalogue is of another provider.
+    /// The offerings that match all of this.
     pub offers: Offers,
     /// The same, but without requirements that leave nothing: what its limits and `minValues` are held against, so that one mistake
     /// does not hide another.
     pub judged: Offers,
-    /// The catalogue is of another provider: it says nothing about this pool.
-    pub is_foreign: bool,
+    /// The offerings of its catalogue.
+    pub catalogue: Offers,
 }
 
 impl PoolView<'_> {
     /// Requirements and labels.
     pub fn all_clauses(&self) -> impl Iterator<Item = &Clause> {
         self.clauses.iter().chain(&self.labels)
+    }
+
+    /// The offerings of its catalogue that a requirement leaves.
+    pub fn leaves(&self, key: KeyId, requirement: &Requirement, shelf: &Shelf) -> Offers {
+        let mut offers = shelf.leaves(key, requirement);
+        and_into(&mut offers, &self.catalogue);
+        offers
     }
 
     /// Whether it follows pending pods.
@@ -94,29 +101,24 @@ pub struct Subject<'i> {
     pub nodes: Vec<NodeView>,
     /// PodDisruptionBudgets.
     pub pod_budgets: Vec<(usize, &'i PodDisruptionBudget)>,
-    /// The catalogue.
+    /// The catalogues.
     pub shelf: Shelf,
 }
 
 impl<'i> Subject<'i> {
-    /// Looks at the input over a catalogue.
-    pub fn new(input: &'i Input, mut shelf: Shelf) -> Self {
+    /// Looks at the input over catalogues; `number_of` tells which one a pool launches from.
+    pub fn new(input: &'i Input, mut shelf: Shelf, number_of: &dyn Fn(&str) -> Option<usize>) -> Self {
         let (mut pools, mut overlays, mut buffers, mut nodes) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut all_pools = 0;
-        let foreign = foreign_pools(&input.objects, &shelf);
         for (object, loaded) in input.objects.iter().enumerate() {
             match &loaded.object {
                 Object::NodePool(pool) => {
                     all_pools += 1;
                     if requirements_are_sound(loaded) {
-                        let mut view = pool_view(object, pool, &mut shelf);
-                        if foreign.contains(&object) {
-                            view.is_foreign = true;
-                            view.offers.fill(false);
-                            view.judged.fill(false);
-                        }
-                        pools.push(view);
+                        let name = pool.metadata.name.as_deref().unwrap_or_default();
+                        let catalogue = shelf.part(number_of(name));
+                        pools.push(pool_view(object, pool, catalogue, &mut shelf));
                     }
                 }
                 Object::NodeOverlay(overlay) if requirements_are_sound(loaded) => {
@@ -159,7 +161,7 @@ impl<'i> Subject<'i> {
         let pod_budgets = budgets.filter_map(|(at, loaded)| Some((at, loaded.pod_budget.as_deref()?)));
         Self {
             objects: &input.objects,
-            knows_all_pools: all_pools > 0 && pools.len() == all_pools && foreign.is_empty(),
+            knows_all_pools: all_pools > 0 && pools.len() == all_pools,
             pools,
             pods,
             overlays,
@@ -176,24 +178,13 @@ impl<'i> Subject<'i> {
     }
 }
 
-/// Pools of another provider than the catalogue, where there are pools of both: one catalogue can't serve them all.
-pub fn foreign_pools(objects: &[Loaded], shelf: &Shelf) -> Vec<usize> {
-    let is_of_aws = |object: &Object| match object {
-        Object::NodePool(pool) => Some(pool.spec.template.spec.node_class_ref.group == AWS_GROUP),
-        _ => None,
-    };
-    let pools = objects.iter().enumerate().filter_map(|(at, loaded)| Some((at, is_of_aws(&loaded.object)?)));
-    let (foreign, own): (Vec<_>, Vec<_>) = pools.partition(|(_, of_aws)| *of_aws != shelf.is_of_aws());
-    if own.is_empty() { Vec::new() } else { foreign.into_iter().map(|(at, _)| at).collect() }
-}
-
 /// Whether the API takes the requirements and labels of an object.
 fn requirements_are_sound(loaded: &Loaded) -> bool {
     let touches = |path: &str| path.contains("requirements") || path.contains("metadata");
     !loaded.problems.iter().any(|problem| touches(&problem.path))
 }
 
-fn pool_view<'i>(object: usize, pool: &'i NodePool, shelf: &mut Shelf) -> PoolView<'i> {
+fn pool_view<'i>(object: usize, pool: &'i NodePool, catalogue: Offers, shelf: &mut Shelf) -> PoolView<'i> {
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     let spec = &pool.spec.template.spec;
     let clauses: Vec<Clause> = spec
@@ -232,9 +223,10 @@ fn pool_view<'i>(object: usize, pool: &'i NodePool, shelf: &mut Shelf) -> PoolVi
         };
         template.insert(clause.key, met);
     }
-    let (mut offers, mut judged) = (shelf.all(), shelf.all());
+    let (mut offers, mut judged) = (catalogue.clone(), catalogue.clone());
     for (key, requirement) in &template {
-        let leaves = shelf.leaves(*key, requirement);
+        let mut leaves = shelf.leaves(*key, requirement);
+        and_into(&mut leaves, &catalogue);
         if requirement.is_empty() {
             offers.fill(false);
         }
@@ -244,7 +236,7 @@ fn pool_view<'i>(object: usize, pool: &'i NodePool, shelf: &mut Shelf) -> PoolVi
         }
     }
     let taints = taints(spec.taints.as_deref());
-    PoolView { object, name, pool, clauses, labels, template, taints, offers, judged, is_foreign: false }
+    PoolView { object, name, pool, clauses, labels, template, taints, offers, judged, catalogue }
 }
 
 /// Taints that can be read.

@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use joiner_core::decide::{self, Options, Packing};
+use joiner_core::decide::{self, Options};
 use joiner_core::model::Snapshot;
+use joiner_core::plan::Plan;
 use joiner_record::plan::{AfreshDocument, StandingDocument, StaysDocument, reasons, to_nano};
 use joiner_state::{Standing, StandingNode, Stays};
 
@@ -41,19 +42,19 @@ fn packed(
         Some((name, why))
     });
     let mut stays: BTreeMap<String, StaysDocument> = by_nature.collect();
-    // Both strategies turn away the same pods, and this one is quick.
-    let quick = Options { packing: Packing::Upstream, ..options.clone() };
-    for _ in 0..MOST_ROUNDS {
+    let quick = quick(options);
+    for round in 0..MOST_ROUNDS {
         if nodes.iter().all(|row| stays.contains_key(&name(row))) {
             return None;
         }
         let names: BTreeSet<String> = stays.keys().cloned().collect();
         let fresh = standing.afresh(&names, snapshot);
-        let tried = decide::decide(&fresh, &quick);
-        if tried.refused.is_empty() {
-            return Some(document(&fresh, options, nodes, stays, snapshot));
+        let plan = decide::decide(&fresh, if round == 0 { options } else { &quick });
+        if plan.refused.is_empty() {
+            let plan = if round == 0 { plan } else { decide::decide(&fresh, options) };
+            return Some(document(&fresh, &plan, options, stays_of_known_price(stays, nodes, snapshot)));
         }
-        for refused in &tried.refused {
+        for refused in &plan.refused {
             let pod = &*fresh.pods[refused.pod.at()].name;
             let Some(node) = standing.node_of(pod) else { continue };
             let why = || StaysDocument::of_refused(node, pod, &reasons(&fresh, &refused.reasons));
@@ -63,26 +64,33 @@ fn packed(
     None
 }
 
-fn document(
-    fresh: &Snapshot,
-    options: &Options,
-    nodes: &[StandingNode],
+/// The same with little work: who is turned away does not depend on how much is tried for a cheaper plan.
+pub fn quick(options: &Options) -> Options {
+    const SHARE: f64 = 0.05;
+    Options { packing_work: options.packing_work.times(SHARE), ..options.clone() }
+}
+
+fn stays_of_known_price(
     mut stays: BTreeMap<String, StaysDocument>,
+    nodes: &[StandingNode],
     snapshot: &Snapshot,
-) -> AfreshDocument {
+) -> Vec<StaysDocument> {
     for row in nodes.iter().filter(|row| row.stays == Some(Stays::UnknownPrice)) {
         stays.remove(&*snapshot.nodes[row.node.at()].name);
     }
-    let plan = decide::decide(fresh, options);
+    stays.into_values().collect()
+}
+
+fn document(fresh: &Snapshot, plan: &Plan, options: &Options, stays: Vec<StaysDocument>) -> AfreshDocument {
     let kept: f64 = fresh.nodes.iter().filter_map(|node| node.shown.price).sum();
     let price = plan.price_nano_usd as f64 / 1e9;
-    let bound = if options.bound_work > 0 { decide::lower_bound(fresh, options, &plan) } else { None };
+    let bound = if options.bound_work > 0 { decide::lower_bound(fresh, options, plan) } else { None };
     AfreshDocument {
         nodes: stays.len() + plan.machines.len(),
         price_per_hour: to_nano(kept + price),
         // Prices are rounded to nano-dollars, so the bound of an optimal plan may lie a hair above its price.
         lower_bound_per_hour: bound.map(|bound| to_nano(kept + bound.min(price))),
         pods: fresh.pods.len(),
-        stays: stays.into_values().collect(),
+        stays,
     }
 }

@@ -1,15 +1,15 @@
 //! From documents to a snapshot: reading in batches on several threads, digesting in order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use joiner_api::NodePool;
-use joiner_api::names::{self, AWS_WELL_KNOWN_LABELS, KWOK_WELL_KNOWN_LABELS};
 use joiner_state::{Cluster, Lowered, Standing};
 use rayon::prelude::*;
 
-use crate::cli::{PlanArgs, PreferencePolicy, Validate};
+use crate::cli::{Catalog, PlanArgs, PreferencePolicy, Validate};
+use crate::commands::catalogues::{Catalogues, Survey};
 use crate::load::{self, Document, Documents, Object, Reading, SchedulerConfig, Source, read_object};
 use crate::report::InputError;
 
@@ -27,7 +27,10 @@ pub struct Intake {
     scheduler_config: Option<PathBuf>,
     skipped: BTreeMap<String, usize>,
     notes: Vec<String>,
-    pools: BTreeMap<String, PoolFacts>,
+    pools: usize,
+    survey: Survey,
+    /// The catalogue that was asked for.
+    catalog: Option<Catalog>,
     costs_only: bool,
     lowering: Duration,
 }
@@ -41,7 +44,8 @@ impl Intake {
             ..joiner_state::Options::default()
         };
         let scheduler_config = arguments.scheduler_config.clone();
-        Self { scheduler_config, ..Self::with(options, arguments.validate, arguments.threads) }
+        let catalog = arguments.catalogue.catalog;
+        Self { scheduler_config, catalog, ..Self::with(options, arguments.validate, arguments.threads) }
     }
 
     /// The same for callers without `plan`'s arguments.
@@ -53,7 +57,9 @@ impl Intake {
             scheduler_config: None,
             skipped: BTreeMap::new(),
             notes: Vec::new(),
-            pools: BTreeMap::new(),
+            pools: 0,
+            survey: Survey::default(),
+            catalog: None,
             costs_only: false,
             lowering: Duration::ZERO,
         }
@@ -148,6 +154,7 @@ impl Intake {
             let read = read?;
             self.notes.extend(read.notes);
             for (name, object) in read.objects {
+                self.look_at(&names[document.source], document, [(name.as_str(), &object)]);
                 let start = Instant::now();
                 let added = self.add(name, object);
                 self.lowering += start.elapsed();
@@ -157,6 +164,20 @@ impl Intake {
             }
         }
         Ok(())
+    }
+
+    /// Looks at what objects tell about the machines that pools want, without taking them in.
+    pub fn look_at<'o>(
+        &mut self,
+        file: &str,
+        document: &Document,
+        objects: impl IntoIterator<Item = (&'o str, &'o Object)>,
+    ) {
+        for (name, object) in objects {
+            for (slot, problem) in self.survey.add(name, object) {
+                self.survey.blame(slot, load::objects::place_problem(file, document, problem));
+            }
+        }
     }
 
     fn add(&mut self, name: String, object: Object) -> Result<(), joiner_state::Problem> {
@@ -174,7 +195,7 @@ impl Intake {
         match object {
             Object::Pod(pod) => cluster.add_pod(&pod),
             Object::NodePool(pool) => {
-                self.pools.insert(pool.metadata.name.clone().unwrap_or_default(), PoolFacts::of(&pool));
+                self.pools += 1;
                 cluster.add_nodepool(&pool)
             }
             Object::NodeClaim(claim) => cluster.add_nodeclaim(&claim),
@@ -210,52 +231,38 @@ impl Intake {
         self.skipped.remove(kind);
     }
 
-    /// Whether some pool was written for AWS.
-    pub fn wants_aws(&self) -> bool {
-        self.pools.values().any(PoolFacts::is_of_aws)
+    /// What the input tells about the machines its pools want. Without a pool of its own the default one counts after
+    /// [`finish_notes`](Self::finish_notes).
+    pub fn survey(&self) -> &Survey {
+        &self.survey
     }
 
-    /// What the user should know about these pools with this catalogue.
-    pub fn catalogue_notes(&self, catalogue: &joiner_provider_kwok::Catalogue) -> Vec<String> {
-        let mut notes = Vec::new();
-        let knows = |key: &str| catalogue.well_known.iter().any(|known| known == key);
-        for (name, pool) in &self.pools {
-            for key in pool.provider_keys.iter().filter(|key| !knows(key)) {
-                notes.push(format!(
-                    "NodePool `{name}`: the instance types say nothing about `{key}`, so it is taken as met by all of them; \
-                     give a list that has it with --instance-types, or narrow by another label"
-                ));
-            }
+    /// The same with the default pool, if the input has none, before that is added.
+    pub fn survey_with_default(&self) -> Survey {
+        let mut survey = self.survey.clone();
+        if self.pools == 0 {
+            survey.add("NodePool default", &Object::NodePool(Box::new(default_pool(self.catalog))));
         }
-        let of_aws = knows(names::AWS_INSTANCE_FAMILY_LABEL);
-        let is_foreign = |pool: &PoolFacts| pool.is_of_aws() != of_aws;
-        let foreign: Vec<String> = self
-            .pools
-            .iter()
-            .filter(|(_, pool)| is_foreign(pool))
-            .map(|(name, pool)| format!("`{name}` ({})", pool.class_kind))
-            .collect();
-        // Pools that are all of one provider were put beside another catalogue on purpose.
-        if !foreign.is_empty() && foreign.len() < self.pools.len() {
-            notes.push(format!(
-                "one list of instance types serves all pools, and these are of another provider: {}; plan them apart",
-                foreign.join(", ")
-            ));
-        }
-        notes
+        survey
     }
 
     /// What the user should know about the input; adds the default pool if there is none.
     pub fn finish_notes(&mut self) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.notes);
-        if self.pools.is_empty() {
-            notes.push(
-                "the input has no NodePool: using a default one (linux, amd64, spot or on-demand, no limits)"
-                    .to_owned(),
-            );
-            if let Err(problem) = self.cluster.add_nodepool(&default_pool()) {
+        if self.pools == 0 {
+            let pool = default_pool(self.catalog);
+            let machines = match self.catalog {
+                // Burstable CPUs are shares, and cheap ones would mislead.
+                Some(Catalog::Aws) => ", generation 5 and newer of the families c, m and r",
+                _ => "",
+            };
+            notes.push(format!(
+                "the input has no NodePool: using a default one (linux, amd64, spot or on-demand, no limits{machines})"
+            ));
+            if let Err(problem) = self.cluster.add_nodepool(&pool) {
                 notes.push(problem.to_string());
             }
+            self.survey.add("NodePool default", &Object::NodePool(Box::new(pool)));
         }
         if !self.skipped.is_empty() {
             let list: Vec<String> =
@@ -266,64 +273,46 @@ impl Intake {
     }
 
     /// The snapshot, and the time spent lowering (reading not included).
-    pub fn lower(self, catalogue: joiner_provider_kwok::Catalogue) -> (Lowered, Duration) {
-        let (lowered, _, time) = self.lower_and_keep(catalogue);
+    pub fn lower(self, catalogues: impl Into<Catalogues>) -> (Lowered, Duration) {
+        let (lowered, _, time) = self.lower_and_keep(catalogues);
         (lowered, time)
     }
 
     /// The same, with what stands, to be packed afresh.
-    pub fn lower_and_keep(
-        mut self,
-        catalogue: joiner_provider_kwok::Catalogue,
-    ) -> (Lowered, Standing, Duration) {
+    pub fn lower_and_keep(mut self, catalogues: impl Into<Catalogues>) -> (Lowered, Standing, Duration) {
         let start = Instant::now();
-        self.cluster.add_catalogue(None, catalogue.types, &catalogue.well_known);
+        let Catalogues { everybody, of_pools, .. } = catalogues.into();
+        if let Some(catalogue) = everybody {
+            self.cluster.add_catalogue(None, catalogue.types, &catalogue.well_known);
+        }
+        for (pools, catalogue) in of_pools {
+            self.cluster.add_pool_catalogue(pools, catalogue.types, &catalogue.well_known);
+        }
         let (lowered, standing) = self.cluster.finish_and_keep();
         (lowered, standing, self.lowering + start.elapsed())
     }
 }
 
-/// What a pool tells about the catalogue it was written for.
-struct PoolFacts {
-    class_group: String,
-    class_kind: String,
-    /// Labels of providers that it has requirements on.
-    provider_keys: Vec<String>,
-}
-
-impl PoolFacts {
-    fn of(pool: &NodePool) -> Self {
-        let spec = &pool.spec.template.spec;
-        let keys: BTreeSet<&str> =
-            spec.requirements.iter().map(|requirement| requirement.stable_key()).collect();
-        let of_provider =
-            |key: &&str| AWS_WELL_KNOWN_LABELS.contains(key) || KWOK_WELL_KNOWN_LABELS.contains(key);
-        Self {
-            class_group: spec.node_class_ref.group.clone(),
-            class_kind: spec.node_class_ref.kind.clone(),
-            provider_keys: keys.into_iter().filter(of_provider).map(str::to_owned).collect(),
+/// The pool used when the input has none: of AWS, if its machines were asked for.
+pub fn default_pool(catalog: Option<Catalog>) -> NodePool {
+    let mut requirements = serde_json::json!([
+        {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+        {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
+    ]);
+    let class = match (catalog, requirements.as_array_mut()) {
+        (Some(Catalog::Aws), Some(list)) => {
+            list.push(serde_json::json!({"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"]}));
+            list.push(serde_json::json!({"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["4"]}));
+            serde_json::json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"})
         }
-    }
-
-    fn is_of_aws(&self) -> bool {
-        self.class_group == names::AWS_GROUP
-    }
-}
-
-/// The pool used when the input has none.
-pub fn default_pool() -> NodePool {
+        _ => serde_json::json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}),
+    };
     let manifest = serde_json::json!({
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
         "metadata": {"name": "default"},
-        "spec": {"template": {"spec": {
-            "requirements": [
-                {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
-                {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
-                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
-            ],
-            "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
-        }}},
+        "spec": {"template": {"spec": {"requirements": requirements, "nodeClassRef": class}}},
     });
     serde_json::from_value(manifest).expect("the default pool is a NodePool: a test reads it")
 }
@@ -358,7 +347,9 @@ impl Drop for Progress {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_default_pool_is_valid() {
-        assert_eq!(joiner_api::validation::validate_nodepool(&super::default_pool()), []);
+    fn the_default_pools_are_valid() {
+        for catalog in [None, Some(crate::cli::Catalog::Kwok), Some(crate::cli::Catalog::Aws)] {
+            assert_eq!(joiner_api::validation::validate_nodepool(&super::default_pool(catalog)), []);
+        }
     }
 }

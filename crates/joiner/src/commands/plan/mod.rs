@@ -9,7 +9,7 @@ mod standing_table;
 mod story;
 mod table;
 
-pub use afresh::standing;
+pub use afresh::{quick, standing};
 pub use from::cluster;
 pub use intake::{Intake, default_pool};
 pub use joiner_record::plan::{
@@ -22,14 +22,14 @@ use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
 
 use self::story::StoryDocument;
-use crate::cli::{Catalog, Format, MinValuesPolicy, Output, PlanArgs, ReservedCapacity};
+use crate::cli::{Format, MinValuesPolicy, Output, PlanArgs, ReservedCapacity};
+use crate::commands::catalogues;
 use crate::report::InputError;
 use crate::{FINDINGS, FINE, Streams, load, show};
 
 /// Runs the command.
 pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let sources = load::sources(&arguments.filename)?;
-    let catalogue = named_catalogue(arguments)?;
     let mut intake = Intake::new(arguments);
     for note in intake.read_cluster(arguments)? {
         writeln!(streams.err, "note: {note}")?;
@@ -39,21 +39,11 @@ pub fn run(arguments: &PlanArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     for note in intake.finish_notes() {
         writeln!(streams.err, "note: {note}")?;
     }
-    let catalogue = match catalogue {
-        Some(catalogue) => catalogue,
-        None if intake.wants_aws() => {
-            writeln!(
-                streams.err,
-                "note: a NodePool refers to AWS: using the shipped AWS us-west-2 catalogue"
-            )?;
-            joiner_provider_kwok::Catalogue::aws()
-        }
-        None => joiner_provider_kwok::Catalogue::hypothetical(),
-    };
-    for note in catalogue.notes.iter().chain(&intake.catalogue_notes(&catalogue)) {
+    let catalogues = catalogues::choose(&arguments.catalogue, intake.survey())?;
+    for note in &catalogues.notes {
         writeln!(streams.err, "note: {note}")?;
     }
-    let (lowered, mut stands, mut solve_time) = intake.lower_and_keep(catalogue);
+    let (lowered, mut stands, mut solve_time) = intake.lower_and_keep(catalogues);
     for note in &lowered.notes {
         writeln!(streams.err, "note: {note}")?;
     }
@@ -124,19 +114,6 @@ pub fn options(arguments: &PlanArgs) -> Options {
     };
     arguments.packing.apply(&mut options);
     options
-}
-
-pub(crate) fn named_catalogue(
-    arguments: &PlanArgs,
-) -> anyhow::Result<Option<joiner_provider_kwok::Catalogue>> {
-    use joiner_provider_kwok::Catalogue;
-    if let Some(path) = &arguments.instance_types {
-        return Ok(Some(crate::commands::instance_types::load(path)?));
-    }
-    Ok(arguments.catalog.map(|catalog| match catalog {
-        Catalog::Kwok => Catalogue::hypothetical(),
-        Catalog::Aws => Catalogue::aws(),
-    }))
 }
 
 fn find_pod(snapshot: &Snapshot, wanted: &str) -> Result<PodIdx, InputError> {

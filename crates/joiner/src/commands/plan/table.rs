@@ -9,7 +9,7 @@ use joiner_core::plan::Plan;
 
 use crate::Streams;
 use crate::show::{self, Table};
-use joiner_record::plan::{PlanDocument, Unschedulable};
+use joiner_record::plan::{PlanDocument, PlanNode, PriceSourceWord, Unschedulable};
 
 /// Hours in a month, as cloud bills count them.
 pub(super) const HOURS_PER_MONTH: f64 = 730.0;
@@ -22,6 +22,8 @@ struct Group {
     pods: usize,
     buffer_pods: usize,
     price: Option<f64>,
+    /// Whether some of it is an estimate.
+    estimated: bool,
     used: [i64; 2],
     room: [i64; 2],
     options: usize,
@@ -64,14 +66,15 @@ fn verdict(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()
     let (good, bad, dim) = (show::GREEN, show::RED, show::DIM);
     let refused_style = if totals.unschedulable > 0 { bad } else { dim };
     let bold = show::BOLD;
+    let estimated = document.nodes.iter().filter(|node| !node.existing).any(is_estimate);
     let mut parts = vec![
         format!("{good}+ {}{good:#}", show::plural(totals.new_nodes, "node")),
         format!("{} placed", show::plural(placed, "pod")),
         format!("{refused_style}{} refused{refused_style:#}", totals.unschedulable),
         format!(
             "{bold}{}/h{bold:#} ({}/month)",
-            show::money(totals.price_per_hour),
-            show::money(totals.price_per_hour * HOURS_PER_MONTH),
+            told(totals.price_per_hour, estimated),
+            told(totals.price_per_hour * HOURS_PER_MONTH, estimated),
         ),
     ];
     if let Some(bound) = totals.lower_bound_per_hour.filter(|_| totals.new_nodes > 0) {
@@ -83,6 +86,15 @@ fn verdict(document: &PlanDocument, streams: &mut Streams) -> std::io::Result<()
     parts.push(format!("{dim}solved in {time}{dim:#}"));
     writeln!(streams.out, "{}", show::flow(&parts, streams.width))?;
     savings(document, streams)
+}
+
+/// A price, with a mark if it is an estimate.
+fn told(price: f64, estimated: bool) -> String {
+    format!("{}{}", if estimated { "~" } else { "" }, show::money(price))
+}
+
+fn is_estimate(node: &PlanNode) -> bool {
+    node.price_source == Some(PriceSourceWord::Estimate)
 }
 
 /// What the original's strategy would have paid for the same pods.
@@ -161,6 +173,7 @@ fn groups(document: &PlanDocument, snapshot: &Snapshot, plan: &Plan) -> BTreeMap
         group.options = group.options.max(node.instance_type_options.len());
         if let Some(price) = node.price_per_hour {
             *group.price.get_or_insert(0.0) += price;
+            group.estimated |= is_estimate(node);
         }
         let (used, room) = load(snapshot, plan, at);
         for (slot, lane) in [CPU, MEMORY].into_iter().enumerate() {
@@ -240,10 +253,10 @@ fn node_table(
             show::bar(share(0), BAR_CELLS, streams.unicode),
             format!("{}/{}", show::bytes(group.used[1]), show::bytes(group.room[1])),
             show::bar(share(1), BAR_CELLS, streams.unicode),
-            group.price.map_or("-".to_owned(), show::money),
+            group.price.map_or("-".to_owned(), |price| told(price, group.estimated)),
         ];
         if wide {
-            row.push(group.price.map_or("-".to_owned(), |price| show::money(price / count as f64)));
+            row.push(group.price.map_or("-".to_owned(), |price| told(price / count as f64, group.estimated)));
             row.push(if *existing { "-".to_owned() } else { group.options.to_string() });
             let shown = group.names.iter().take(3).cloned().collect::<Vec<_>>().join(",");
             row.push(if count > 3 { format!("{shown},…") } else { shown });

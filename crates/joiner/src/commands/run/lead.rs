@@ -275,6 +275,7 @@ fn settings(arguments: &RunArgs, options: &Options, namespace: &str) -> Settings
         record_namespace: Some(namespace.to_owned()),
         dry_run: arguments.dry_run,
         node_overlays: options.gates.node_overlay,
+        tell_transitions: !options.disable_cluster_state_observability,
         ..Settings::default()
     };
     settings.packing.min_values = match options.min_values_policy {

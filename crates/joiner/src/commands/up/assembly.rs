@@ -2,6 +2,7 @@
 //!
 //! `up` lives them on a thread of its own; tests and measurements live them where and how fast they like.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use joiner_apiserver::service::{ApiServer, Settings as ServerSettings};
 use joiner_controllers::{Controllers, Fence};
 use joiner_provider::Provider;
 use joiner_provider_kwok::Catalogue;
+use joiner_provider_kwok::live::TypesOfClass;
 use joiner_sim::clock::Clock;
 use joiner_sim::scheduler::Scheduler;
 use joiner_sim::settings::Settings as WorldSettings;
@@ -30,17 +32,24 @@ const HISTORY: usize = 20_000;
 const RECORD_NAMESPACE: &str = "kube-system";
 
 /// Instance types that can be had.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Offer {
-    /// The types.
+    /// The types of pools of KWOK.
     pub catalogue: Catalogue,
-    /// Whether pools of AWS classes get these too; else they get the types of AWS.
-    pub for_all: bool,
+    /// The types of pools of AWS, by their class.
+    pub of_class: TypesOfClass,
 }
 
 impl From<Catalogue> for Offer {
     fn from(catalogue: Catalogue) -> Self {
-        Self { catalogue, for_all: false }
+        let same = catalogue.clone();
+        Self { catalogue, of_class: Arc::new(move |_, _, _| same.clone()) }
+    }
+}
+
+impl fmt::Debug for Offer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Offer").field("types", &self.catalogue.types.len()).finish_non_exhaustive()
     }
 }
 
@@ -106,24 +115,25 @@ impl Design {
         let mut world = World::around(server.clone(), clock.clone(), world_settings);
         world.join(Box::new(Scheduler::new(joiner_sim::scheduler::Settings::default())));
         let client = Client::new(server.clone(), "default");
-        let controllers = self.catalogue.map(|Offer { catalogue, for_all }| -> anyhow::Result<Controllers> {
-            let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
-            // Nobody else leads here.
-            let fence = Fence::open(clock.clone(), 1);
-            let guarded =
-                Guarded::new(fence, clock, |layer| Client::new(layer.layer(server.clone()), "default"));
-            let mut provider = guarded.kwok(catalogue).serving_aws(for_all);
-            if let Some(after) = self.startup_taints {
-                provider = provider.lifting_startup_taints(after);
-            }
-            let settings = joiner_controllers::Settings {
-                seed: self.seed,
-                record_namespace: Some(RECORD_NAMESPACE.to_owned()),
-                ..joiner_controllers::Settings::default()
-            };
-            let provider: Arc<dyn Provider> = Arc::new(provider);
-            guarded.controllers([provider], settings)
-        });
+        let controllers =
+            self.catalogue.map(|Offer { catalogue, of_class }| -> anyhow::Result<Controllers> {
+                let clock: Arc<dyn joiner_provider::Clock> = Arc::new(clock.clone());
+                // Nobody else leads here.
+                let fence = Fence::open(clock.clone(), 1);
+                let guarded =
+                    Guarded::new(fence, clock, |layer| Client::new(layer.layer(server.clone()), "default"));
+                let mut provider = guarded.kwok(catalogue).serving_aws(of_class);
+                if let Some(after) = self.startup_taints {
+                    provider = provider.lifting_startup_taints(after);
+                }
+                let settings = joiner_controllers::Settings {
+                    seed: self.seed,
+                    record_namespace: Some(RECORD_NAMESPACE.to_owned()),
+                    ..joiner_controllers::Settings::default()
+                };
+                let provider: Arc<dyn Provider> = Arc::new(provider);
+                guarded.controllers([provider], settings)
+            });
         let controllers = controllers.transpose()?;
         Ok(Parts { server, client, clock, world, controllers, notes })
     }

@@ -76,10 +76,13 @@ pub struct UpArgs {
     /// Leave joiner out: pods without a place stay without.
     #[arg(long)]
     pub no_autoscaler: bool,
-    /// Instance types that can be had: KWOK's made-up ones, or those of AWS with their prices. Without it, pools that refer to an EC2NodeClass
+    /// Instance types that can be had, for all pools: `kwok` (made-up ones) or `aws` (those of an AWS region). Without it, pools of an EC2NodeClass
     /// get `aws`, others `kwok`; all get `aws` if pools or nodes of `--from` are of AWS.
     #[arg(long, value_enum)]
     pub catalog: Option<crate::cli::Catalog>,
+    /// What holds for machines of AWS.
+    #[command(flatten)]
+    pub aws: crate::commands::catalogues::AwsArgs,
     /// How long after a node is ready a simulated agent takes its startup taints off; `never` leaves them on.
     #[arg(long, value_name = "DURATION|never", default_value = "5s")]
     pub startup_taints: StartupTaints,

@@ -19,7 +19,7 @@ use super::decision_log::DecisionLog;
 use super::kubeconfig::Kubeconfig;
 use super::{Output, Speed, StartupTaints, UpArgs, api_only, demo, objects, rest};
 use crate::cli::{Catalog, Format};
-use crate::import::machines;
+use crate::commands::catalogues::{self, CatalogueArgs, Survey};
 use crate::view::lines::{self, Told};
 use crate::view::look::{Look, Move};
 use crate::view::report::Report;
@@ -65,21 +65,33 @@ pub fn run(arguments: &UpArgs, streams: &mut Streams) -> anyhow::Result<u8> {
         }
     };
     let speed = arguments.speed.unwrap_or(usual);
+    let known = objects.iter().chain(import.iter().flat_map(|import| &import.objects));
+    let survey = Survey::of_values(known);
     let of_aws = import.as_ref().is_some_and(|import| import.of_aws);
-    let catalogue = match arguments.catalog.unwrap_or(if of_aws { Catalog::Aws } else { Catalog::Kwok }) {
-        Catalog::Kwok => Catalogue::hypothetical(),
-        Catalog::Aws => Catalogue::aws(),
+    let machines = CatalogueArgs {
+        instance_types: None,
+        catalog: arguments.catalog.or(of_aws.then_some(Catalog::Aws)),
+        aws: arguments.aws.clone(),
     };
-    let offer = Offer { catalogue, for_all: of_aws || arguments.catalog.is_some() };
+    let chosen = catalogues::choose(&machines, &survey)?;
+    for note in chosen.notes.iter().filter(|_| !arguments.no_autoscaler) {
+        writeln!(streams.err, "note: {note}")?;
+    }
     // Nodes of files do not say what they cost.
     let has_nodes = import.is_some() || objects.iter().any(|object| object["kind"] == "Node");
     let prices = has_nodes.then(|| {
-        let Catalogue { mut types, well_known, .. } = offer.catalogue.clone();
-        if !offer.for_all && machines::are_of_aws(&objects) {
-            types.extend(Catalogue::aws().types);
-        }
+        let all = || chosen.all();
+        let types = all().flat_map(|of| of.types.iter().cloned()).collect();
+        let well_known = all().flat_map(|of| of.well_known.iter().cloned()).collect();
         Arc::new(TypeSet { generation: 1, types, well_known })
     });
+    let offer = match machines.catalog {
+        Some(Catalog::Kwok) => Offer::from(Catalogue::hypothetical()),
+        _ => Offer {
+            of_class: catalogues::types_of_classes(&arguments.aws, survey)?,
+            catalogue: chosen.everybody.unwrap_or_else(Catalogue::hypothetical),
+        },
+    };
     if let Some(folder) = &arguments.data_dir {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
@@ -254,9 +266,8 @@ impl Show {
 
     /// One table once the cluster has come to rest.
     fn once(&mut self, output: Output, streams: &mut Streams) -> anyhow::Result<u8> {
-        // Hidden by itself where there is no terminal.
+        // Hidden by itself where there is no terminal. Ticked here and not by its own thread: this one holds standard error.
         let progress = indicatif::ProgressBar::new_spinner();
-        progress.enable_steady_tick(FRAME);
         let mut begun = None;
         let mut told = Instant::now();
         let goes_on = loop {
@@ -282,6 +293,7 @@ impl Show {
             if told.elapsed() >= FRAME {
                 told = Instant::now();
                 progress.set_message(self.progress());
+                progress.tick();
             }
             std::thread::sleep(ONCE);
         };

@@ -15,8 +15,8 @@ use crate::cli::PlanArgs;
     mut_arg("output", |argument| argument.help("Output format; `wide` is the same as `table`")),
     after_help = "\
 Changes are applied in this order: --change (and what a later -f gives again), --remove, --edit, --scale;
-then --no-spot, --zone-out and --price to the instance types, and --repack comes last. Targets are KIND/NAME or NAMESPACE/KIND/NAME,
-kinds as kubectl abbreviates them.
+then --no-spot, --zone-out and --price to the instance types; --repack comes last. Targets are KIND/NAME or
+NAMESPACE/KIND/NAME, kinds as kubectl abbreviates them.
 
 Examples:
   joiner what-if -f shop.yaml --scale deploy/web=200            more replicas
@@ -24,7 +24,7 @@ Examples:
   joiner what-if -f shop.yaml --edit 'nodepool/default:spec.limits.cpu=2000'
   joiner what-if -f shop.yaml --no-spot --zone-out us-west-2a   a bad day
   joiner what-if --from prod.yaml --remove node/node-7          a node less in a snapshot
-  joiner what-if --from prod.yaml --repack                      what could be saved, and what stands in the way
+  joiner what-if --from prod.yaml --repack                      what could be saved, and what hinders
   kubectl get nodepools,nodes,pods -A -o json | joiner what-if -f - --remove node/node-7
 
 Exit codes: 0 no pod loses by the change, 3 pods are refused that were not refused before, 2 bad input."

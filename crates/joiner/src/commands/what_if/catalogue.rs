@@ -2,14 +2,14 @@
 
 use joiner_api::names::{CAPACITY_TYPES, SPOT};
 use joiner_core::explain::nearest;
-use joiner_provider_kwok::Catalogue;
 
 use super::WhatIfArgs;
 use super::objects::wrong;
+use crate::commands::catalogues::Catalogues;
 use crate::report::InputError;
 
-/// The catalogue after the changes, and what was done.
-pub fn apply(arguments: &WhatIfArgs, before: &Catalogue) -> Result<(Catalogue, Vec<String>), InputError> {
+/// The catalogues after the changes, and what was done.
+pub fn apply(arguments: &WhatIfArgs, before: &Catalogues) -> Result<(Catalogues, Vec<String>), InputError> {
     let mut catalogue = before.clone();
     let mut done = Vec::new();
     if arguments.no_spot {
@@ -28,8 +28,8 @@ pub fn apply(arguments: &WhatIfArgs, before: &Catalogue) -> Result<(Catalogue, V
 }
 
 /// The zone of a name, or the one zone that ends so: in `-NAME`, or in a letter after a number, as AWS names them.
-fn zone_meant<'c>(written: &str, catalogue: &'c Catalogue) -> Result<&'c str, InputError> {
-    let mut known: Vec<&str> = catalogue.types.iter().flat_map(|of| of.zones()).collect();
+fn zone_meant<'c>(written: &str, catalogues: &'c Catalogues) -> Result<&'c str, InputError> {
+    let mut known: Vec<&str> = catalogues.all().flat_map(|of| &of.types).flat_map(|of| of.zones()).collect();
     known.sort_unstable();
     known.dedup();
     if let Some(zone) = known.iter().find(|zone| **zone == written) {
@@ -63,9 +63,9 @@ fn zone_meant<'c>(written: &str, catalogue: &'c Catalogue) -> Result<&'c str, In
 }
 
 /// Makes offerings unavailable; how many were available before.
-fn close(catalogue: &mut Catalogue, is_out: impl Fn(Option<&str>, Option<&str>) -> bool) -> usize {
+fn close(catalogues: &mut Catalogues, is_out: impl Fn(Option<&str>, Option<&str>) -> bool) -> usize {
     let mut out = 0;
-    for offering in catalogue.types.iter_mut().flat_map(|of| &mut of.offerings) {
+    for offering in catalogues.all_mut().flat_map(|of| &mut of.types).flat_map(|of| &mut of.offerings) {
         if is_out(offering.zone(), offering.capacity_type()) && offering.available {
             offering.available = false;
             out += 1;
@@ -74,7 +74,7 @@ fn close(catalogue: &mut Catalogue, is_out: impl Fn(Option<&str>, Option<&str>) 
     out
 }
 
-fn price(catalogue: &mut Catalogue, text: &str) -> Result<String, InputError> {
+fn price(catalogues: &mut Catalogues, text: &str) -> Result<String, InputError> {
     let syntax = "write FACTOR or TYPE=FACTOR, e.g. `0.9` or `m5.*=0.8`";
     let (of, factor) = match text.rsplit_once('=') {
         Some((of, factor)) => (Some(of.trim()).filter(|of| !of.is_empty()), factor),
@@ -98,7 +98,7 @@ fn price(catalogue: &mut Catalogue, text: &str) -> Result<String, InputError> {
         },
     };
     let mut changed = 0;
-    for instance_type in &mut catalogue.types {
+    for instance_type in catalogues.all_mut().flat_map(|of| &mut of.types) {
         for offering in &mut instance_type.offerings {
             if is_meant(&instance_type.name, offering.capacity_type()) {
                 offering.price *= factor;
@@ -107,7 +107,7 @@ fn price(catalogue: &mut Catalogue, text: &str) -> Result<String, InputError> {
         }
     }
     if changed == 0 {
-        let names = catalogue.types.iter().map(|of| of.name.as_str());
+        let names = catalogues.all().flat_map(|of| &of.types).map(|of| of.name.as_str());
         let remedy = match nearest(of.unwrap_or_default(), names) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "`joiner instance-types list` names all types".to_owned(),

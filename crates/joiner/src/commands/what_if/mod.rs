@@ -26,16 +26,19 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use joiner_core::decide;
-use joiner_provider_kwok::Catalogue;
 use serde_json::Value;
 
 use self::compare::{Side, WhatIf};
 use self::objects::{Identity, Item, wrong};
 use crate::cli::{Format, Output, PlanArgs};
+use crate::commands::catalogues::{self, Catalogues};
 use crate::commands::plan::{self, Intake, PlanDocument};
 use crate::load;
 use crate::report::InputError;
 use crate::{FINDINGS, FINE, Streams, show};
+
+/// What notes on the second side begin with.
+const AFTER: &str = "after the change: ";
 
 /// Runs the command.
 pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> {
@@ -63,26 +66,22 @@ pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> 
         checked.map_err(|error| InputError { file: flag.to_owned(), ..error })
     };
     let mut changed = changes::apply(arguments, base.clone(), replacements, &mut validate)?;
-    let mut before = intake(&arguments.plan, &base)?;
-    let after = intake(&arguments.plan, &changed.items)?;
-    let named = plan::named_catalogue(&arguments.plan)?;
-    let catalogue = named.unwrap_or_else(|| match before.wants_aws() || after.wants_aws() {
-        true => Catalogue::aws(),
-        false => Catalogue::hypothetical(),
-    });
-    let (catalogue_after, done_to_types) = catalogue::apply(arguments, &catalogue)?;
+    let mut notes = BTreeSet::new();
+    let (mut before, catalogues) = intake(&arguments.plan, &base, "", &mut notes, streams)?;
+    let (after, catalogues_after) = intake(&arguments.plan, &changed.items, AFTER, &mut notes, streams)?;
+    let (catalogues_after, done_to_types) = catalogue::apply(arguments, &catalogues_after)?;
     changed.done.extend(done_to_types);
     let options = plan::options(&arguments.plan);
     let (after, repacked) = if arguments.repack {
         let mut lower = |items: &[Item]| {
-            let mut intake = intake(&arguments.plan, items)?;
+            let mut intake = take_in(&arguments.plan, items)?;
             // Also adds the default pool; what it says is said of the sides.
             intake.finish_notes();
-            let (lowered, standing, _) = intake.lower_and_keep(catalogue_after.clone());
+            let (lowered, standing, _) = intake.lower_and_keep(catalogues_after.clone());
             Ok((lowered, standing))
         };
         let repacked = repack::apply(&mut changed, &options, &mut lower)?;
-        let mut after = intake(&arguments.plan, &changed.items)?;
+        let mut after = take_in(&arguments.plan, &changed.items)?;
         for side in [&mut before, &mut after] {
             side.uses("PodDisruptionBudget");
         }
@@ -90,9 +89,8 @@ pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> 
     } else {
         (after, None)
     };
-    let mut notes = BTreeSet::new();
-    let mut before = side(&arguments.plan, before, &catalogue, "", &mut notes, streams)?;
-    let after = side(&arguments.plan, after, &catalogue_after, "after the change: ", &mut notes, streams)?;
+    let mut before = side(&arguments.plan, before, catalogues, "", &mut notes, streams)?;
+    let after = side(&arguments.plan, after, catalogues_after, AFTER, &mut notes, streams)?;
     let repacked = repacked.map(|repacked| {
         let afresh = !arguments.plan.no_afresh;
         let today = plan::standing(&mut before.standing, &before.snapshot, &options, afresh);
@@ -150,7 +148,7 @@ fn read(arguments: &WhatIfArgs, cluster: Vec<Value>) -> Result<(Vec<Item>, Vec<I
     Ok((base, replacements))
 }
 
-fn intake(arguments: &PlanArgs, items: &[Item]) -> anyhow::Result<Intake> {
+fn take_in(arguments: &PlanArgs, items: &[Item]) -> anyhow::Result<Intake> {
     let mut intake = Intake::new(arguments);
     if !arguments.from.is_empty() {
         intake.forgive_unknown_fields();
@@ -160,25 +158,47 @@ fn intake(arguments: &PlanArgs, items: &[Item]) -> anyhow::Result<Intake> {
     Ok(intake)
 }
 
-/// Decides; what was noted for the other side already is not repeated.
-fn side(
+/// One side with its machines. What it finds about classes and zones is noted at once.
+fn intake(
     arguments: &PlanArgs,
-    mut intake: Intake,
-    catalogue: &Catalogue,
+    items: &[Item],
     prefix: &str,
     noted: &mut BTreeSet<String>,
     streams: &mut Streams,
-) -> anyhow::Result<Side> {
-    let mut notes = intake.finish_notes();
-    notes.extend(catalogue.notes.iter().cloned());
-    notes.extend(intake.catalogue_notes(catalogue));
-    let (lowered, standing, _) = intake.lower_and_keep(catalogue.clone());
-    notes.extend(lowered.notes);
+) -> anyhow::Result<(Intake, Catalogues)> {
+    let intake = take_in(arguments, items)?;
+    let catalogues = catalogues::choose(&arguments.catalogue, &intake.survey_with_default())?;
+    tell(catalogues.notes.clone(), prefix, noted, streams)?;
+    Ok((intake, catalogues))
+}
+
+fn tell(
+    notes: Vec<String>,
+    prefix: &str,
+    noted: &mut BTreeSet<String>,
+    streams: &mut Streams,
+) -> std::io::Result<()> {
     for note in notes {
         if noted.insert(note.clone()) {
             writeln!(streams.err, "note: {prefix}{note}")?;
         }
     }
+    Ok(())
+}
+
+/// Decides; what was noted for the other side already is not repeated.
+fn side(
+    arguments: &PlanArgs,
+    mut intake: Intake,
+    catalogues: Catalogues,
+    prefix: &str,
+    noted: &mut BTreeSet<String>,
+    streams: &mut Streams,
+) -> anyhow::Result<Side> {
+    let mut notes = intake.finish_notes();
+    let (lowered, standing, _) = intake.lower_and_keep(catalogues);
+    notes.extend(lowered.notes);
+    tell(notes, prefix, noted, streams)?;
     let snapshot = lowered.snapshot;
     let decided = decide::decide(&snapshot, &plan::options(arguments));
     let plan = PlanDocument::new(&snapshot, &decided, None, Duration::ZERO);

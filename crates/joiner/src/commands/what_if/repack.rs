@@ -9,7 +9,7 @@ use joiner_api::NodePool;
 use joiner_api::names::NODEPOOL_LABEL;
 use joiner_controllers::pods::CachedPod;
 use joiner_controllers::steps::movable::{Hold, Movable, Objects, namespace_of};
-use joiner_core::decide::{self, Options, Packing};
+use joiner_core::decide::{self, Options};
 use joiner_record::plan::{StaysDocument, reasons};
 use joiner_state::{Lowered, Standing};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use super::changes::{self, Changed};
 use super::objects::Item;
+use crate::commands::plan::quick;
 use crate::report::InputError;
 use crate::show::plural;
 
@@ -66,8 +67,7 @@ pub fn apply(changed: &mut Changed, options: &Options, lower: &mut Lower) -> any
         let stay = StaysDocument { code: hold.code(), message: hold.to_string(), pod, node: node.clone() };
         stays.entry(node).or_default().push(stay);
     }
-    // What waits without a place anyway is no sign that something must stay.
-    let quick = Options { packing: Packing::Upstream, ..options.clone() };
+    let quick = quick(options);
     for _ in 0..MOST_ROUNDS {
         let go: BTreeSet<&str> =
             names.iter().map(String::as_str).filter(|name| !stays.contains_key(*name)).collect();
@@ -79,6 +79,7 @@ pub fn apply(changed: &mut Changed, options: &Options, lower: &mut Lower) -> any
         let plan = decide::decide(&lowered.snapshot, &quick);
         let mut more: Vec<StaysDocument> = Vec::new();
         for refused in &plan.refused {
+            // What waits without a place anyway is no sign that something must stay.
             let pod = &*lowered.snapshot.pods[refused.pod.at()].name;
             if let Some(node) = homes.get(pod) {
                 let reasons = reasons(&lowered.snapshot, &refused.reasons);

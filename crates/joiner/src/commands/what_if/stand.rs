@@ -90,7 +90,9 @@ pub fn waste(rows: &[Row]) -> f64 {
 
 /// One line per group of nodes alike.
 pub fn table(rows: &[Row]) -> Table {
-    let mut groups: BTreeMap<(bool, &[Option<String>; 4], bool), (usize, Row)> = BTreeMap::new();
+    /// New or not, what they are, and whether the price is unknown.
+    type Alike<'r> = (bool, &'r [Option<String>; 4], bool);
+    let mut groups: BTreeMap<Alike, (usize, Row)> = BTreeMap::new();
     for row in rows {
         let key = (row.is_new, &row.kind, row.price.is_none());
         let (count, sum) = groups.entry(key).or_insert((0, Row { price: row.price.map(|_| 0.0), ..EMPTY }));

@@ -10,7 +10,7 @@ use joiner_core::explain::nearest;
 
 use crate::commands::lint::finding::{Hit, Severity};
 use crate::commands::lint::pods::obstacles;
-use crate::commands::lint::shelf::{Clause, Shelf, is_empty};
+use crate::commands::lint::shelf::{Clause, Offers, Shelf, is_empty};
 use crate::commands::lint::subject::Subject;
 
 /// Keys whose values every catalogue knows.
@@ -22,12 +22,13 @@ const CHECKED_WHEN_EXCLUDED: [&str; 4] = [ARCH_LABEL, CAPACITY_TYPE_LABEL, OS_LA
 pub fn unknown(subject: &Subject) -> Vec<Hit> {
     let mut hits = Vec::new();
     let shelf = &subject.shelf;
-    for pool in subject.pools.iter().filter(|pool| !pool.is_foreign) {
+    for pool in &subject.pools {
         for clause in pool.all_clauses() {
             // A requirement that leaves nothing at all is told once, as the pool's fault.
-            let fatal = is_empty(&pool.offers) && is_empty(&shelf.leaves(clause.key, &clause.requirement));
+            let fatal =
+                is_empty(&pool.offers) && is_empty(&pool.leaves(clause.key, &clause.requirement, shelf));
             if !fatal {
-                hits.extend(values(pool.object, clause, shelf));
+                hits.extend(values(pool.object, clause, Some(&pool.catalogue), shelf));
             }
         }
     }
@@ -37,15 +38,16 @@ pub fn unknown(subject: &Subject) -> Vec<Hit> {
         }
         let mut seen = BTreeSet::new();
         for clause in pod.asks.iter().flatten().filter(|clause| seen.insert(&clause.path)) {
-            hits.extend(values(pod.object, clause, shelf));
+            hits.extend(values(pod.object, clause, None, shelf));
         }
     }
     hits
 }
 
-fn values(object: usize, clause: &Clause, shelf: &Shelf) -> Vec<Hit> {
+/// Values that none of some offerings has.
+fn values(object: usize, clause: &Clause, of: Option<&Offers>, shelf: &Shelf) -> Vec<Hit> {
     let key = shelf.names.key_text(clause.key);
-    let mut known = shelf.values(clause.key, None);
+    let mut known = shelf.values(clause.key, of);
     let excluded = clause.operator == "NotIn" && CHECKED_WHEN_EXCLUDED.contains(&key);
     if known.is_empty() || !(clause.lists_values() || excluded) {
         return Vec::new();
@@ -84,11 +86,11 @@ fn is_map_entry(path: &str) -> bool {
 /// Labels of a provider that the catalogue does not speak of.
 pub fn not_judged(subject: &Subject) -> Vec<Hit> {
     let mut hits = Vec::new();
-    for pool in subject.pools.iter().filter(|pool| !pool.is_foreign) {
+    for pool in &subject.pools {
         for clause in &pool.clauses {
             let key = subject.shelf.names.key_text(clause.key);
             let of_provider = KWOK_WELL_KNOWN_LABELS.contains(&key) || AWS_WELL_KNOWN_LABELS.contains(&key);
-            if of_provider && !subject.shelf.speaks_of(clause.key) {
+            if of_provider && !subject.shelf.speaks_of(clause.key, &pool.catalogue) {
                 hits.push(Hit::new(
                     pool.object,
                     format!("{}.key", clause.path),

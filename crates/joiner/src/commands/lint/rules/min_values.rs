@@ -11,12 +11,14 @@ pub fn unreachable(subject: &Subject) -> Vec<Hit> {
         for (clause, written) in pool.clauses.iter().zip(&pool.pool.spec.template.spec.requirements) {
             let Some(wanted) = written.min_values else { continue };
             // A provider's label of which the catalogue does not speak can't be counted; another one that no type has is never met.
-            if !subject.shelf.speaks_of(clause.key) && subject.shelf.is_well_known(clause.key) {
+            if !subject.shelf.speaks_of(clause.key, &pool.catalogue)
+                && subject.shelf.is_well_known(clause.key)
+            {
                 continue;
             }
             let Some(allowed) = pool.template.get(&clause.key) else { continue };
             // Told as the pool's fault.
-            if is_empty(&pool.offers) && is_empty(&subject.shelf.leaves(clause.key, allowed)) {
+            if is_empty(&pool.offers) && is_empty(&pool.leaves(clause.key, allowed, &subject.shelf)) {
                 continue;
             }
             let there = subject.shelf.count_values(clause.key, allowed, &pool.judged);

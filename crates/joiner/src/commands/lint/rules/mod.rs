@@ -50,7 +50,7 @@ pub const RULES: &[Rule] = &[
         "a pool whose requirements no instance type meets",
         "The pool is valid, the API server takes it, and it never launches a node: no instance type of the catalogue meets all its \
          requirements. The finding names the requirement that leaves none, or the two that leave none together, and the \
-         nearest value that exists. With the shipped AWS list (Linux types of us-west-2) a value that is not near any known one is a \
+         nearest value that exists. With the shipped machines of AWS a value that is not near any known one is a \
          warning only: give your own list with --instance-types."
     ),
     rule!(
@@ -76,7 +76,7 @@ pub const RULES: &[Rule] = &[
         label_values::unknown,
         "a value of a well-known label that no instance type has",
         "The other values of the requirement still leave something, so nothing fails at once; the misspelt zone, type or family is simply never used. \
-         Values are compared with those of the catalogue in use. With the shipped AWS list a value that is not near any \
+         Values are compared with those of the catalogue in use. With the shipped machines of AWS a value that is not near any \
          known one is a note only."
     ),
     rule!(

@@ -49,10 +49,7 @@ pub fn deprecated(subject: &Subject) -> Vec<Hit> {
                 "`{}` {} is out of use: clusters of today do not serve it",
                 loaded.api_version, loaded.kind
             ),
-            match &loaded.inconvertible {
-                None => "write it as `joiner convert -f FILE` prints it".to_owned(),
-                Some(why) => format!("write it anew, for `joiner convert` cannot: {why}"),
-            },
+            "write it as `joiner convert -f FILE` prints it",
         )
     })
     .collect()

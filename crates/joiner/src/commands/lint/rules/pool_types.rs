@@ -15,8 +15,8 @@ const SHOWN: usize = 8;
 /// Pools that match no instance type.
 pub fn matches_none(subject: &Subject) -> Vec<Hit> {
     let shelf = &subject.shelf;
-    let judged = subject.pools.iter().filter(|pool| !pool.is_foreign);
-    let empty = judged.filter(|pool| is_empty(&pool.offers) && contradiction(pool, shelf).is_none());
+    let empty =
+        subject.pools.iter().filter(|pool| is_empty(&pool.offers) && contradiction(pool, shelf).is_none());
     empty.filter_map(|pool| culprit(pool, shelf)).collect()
 }
 
@@ -60,8 +60,10 @@ fn contradiction<'p>(pool: &'p PoolView, shelf: &Shelf) -> Option<(&'p Clause, &
 
 /// The requirement to blame, or the two, or the one that takes the last type away.
 fn culprit(pool: &PoolView, shelf: &Shelf) -> Option<Hit> {
-    let clauses: Vec<(&Clause, Offers)> =
-        pool.all_clauses().map(|clause| (clause, shelf.leaves(clause.key, &clause.requirement))).collect();
+    let clauses: Vec<(&Clause, Offers)> = pool
+        .all_clauses()
+        .map(|clause| (clause, pool.leaves(clause.key, &clause.requirement, shelf)))
+        .collect();
     if let Some((clause, _)) = clauses.iter().find(|(_, left)| is_empty(left)) {
         return Some(alone(pool, clause, shelf));
     }
@@ -74,7 +76,7 @@ fn culprit(pool: &PoolView, shelf: &Shelf) -> Option<Hit> {
             }
         }
     }
-    let mut left = shelf.all();
+    let mut left = pool.catalogue.clone();
     for (clause, leaves) in &clauses {
         let before = shelf.types_in(&left).len();
         and_into(&mut left, leaves);
@@ -94,7 +96,7 @@ fn culprit(pool: &PoolView, shelf: &Shelf) -> Option<Hit> {
 }
 
 fn alone(pool: &PoolView, clause: &Clause, shelf: &Shelf) -> Hit {
-    let known = shelf.values(clause.key, None);
+    let known = shelf.values(clause.key, Some(&pool.catalogue));
     let near = clause
         .values
         .iter()

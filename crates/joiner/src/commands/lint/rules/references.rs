@@ -13,7 +13,7 @@ pub fn node_classes(subject: &Subject) -> Vec<Hit> {
     for pool in &subject.pools {
         let class = &pool.pool.spec.template.spec.node_class_ref;
         let names = subject.objects.iter().filter_map(|loaded| match &loaded.object {
-            Object::NodeClass(group, kind, name) if *group == class.group && *kind == class.kind => {
+            Object::NodeClass(group, kind, name, _) if *group == class.group && *kind == class.kind => {
                 Some(name.as_str())
             }
             _ => None,
