@@ -10,6 +10,7 @@
 //! * [`commands`]: one module per subcommand; each takes its arguments and a pair of writers, and returns an exit code.
 //! * [`autoscaler`]: joiner's controllers put together, the same for `run` and `up`; [`connection`]: the way to a cluster.
 //! * [`show`]: tables, bars, colours.
+//! * [`simulate`]: scenarios and seeds, played under faults.
 //! * [`view`]: a running cluster on the screen.
 //!
 //! ```text
@@ -29,6 +30,7 @@ pub mod import;
 pub mod load;
 pub mod report;
 pub mod show;
+pub mod simulate;
 pub mod snapshot;
 pub mod view;
 
