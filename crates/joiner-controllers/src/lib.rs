@@ -73,7 +73,7 @@ pub mod watch_health;
 
 pub use clock::{Present, RuntimeClock};
 pub use engine::Controllers;
-pub use executor::{Fence, GuardLayer};
+pub use executor::{Epoch, Fence, GuardLayer};
 pub use inspect::Inspector;
 pub use lease::{Leadership, LeaseSettings};
 pub use metrics::Metrics;

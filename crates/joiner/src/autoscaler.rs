@@ -8,6 +8,8 @@ use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
 use kube::Client;
 
+use crate::kubelets::SimulatedKubelets;
+
 /// What all writes pass, and a client that sends none while it is closed.
 pub struct Guarded {
     /// Whoever decides who leads moves it.
@@ -31,6 +33,11 @@ impl Guarded {
     /// The KWOK provider.
     pub fn kwok(&self, catalogue: Catalogue) -> KwokProvider {
         KwokProvider::new(self.client.clone(), catalogue, self.clock.clone())
+    }
+
+    /// Kubelets of KWOK nodes. They act while the fence is open.
+    pub fn kubelets(&self, seed: u64) -> SimulatedKubelets {
+        SimulatedKubelets::new(self.client.clone(), self.fence.clone(), self.clock.clone(), seed)
     }
 
     /// Controllers for the pools of these providers.

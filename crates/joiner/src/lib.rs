@@ -8,7 +8,8 @@
 //!   line, object, field, value and what to do.
 //! * [`snapshot`]: a cluster into a file, without what nobody else should see; [`import`]: files into a cluster.
 //! * [`commands`]: one module per subcommand; each takes its arguments and a pair of writers, and returns an exit code.
-//! * [`autoscaler`]: joiner's controllers put together, the same for `run` and `up`; [`connection`]: the way to a cluster.
+//! * [`autoscaler`]: joiner's controllers put together, the same for `run` and `up`; [`connection`]: the way to a cluster; [`kubelets`]: kubelets of KWOK nodes,
+//!   played on any cluster.
 //! * [`show`]: tables, bars, colours.
 //! * [`simulate`]: scenarios and seeds, played under faults.
 //! * [`view`]: a running cluster on the screen.
@@ -27,6 +28,7 @@ pub mod commands;
 pub mod connection;
 pub mod field;
 pub mod import;
+pub mod kubelets;
 pub mod load;
 pub mod report;
 pub mod show;

@@ -13,6 +13,7 @@ mod node;
 mod pod;
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -20,7 +21,13 @@ use serde_json::Value;
 use crate::cache::Cache;
 use crate::controller::{Controller, Outcome};
 use crate::event::{Change, Event};
-use crate::object::{Fields, Key, Kind};
+use crate::object::{Fields, Key, Kind, Object};
+use crate::workloads::is_finished;
+
+/// Whether no kubelet has anything to do about a pod before somebody changes it: it runs and is to go on, or it has ended.
+pub fn is_settled(pod: &Object) -> bool {
+    pod::runs_on(pod) || (is_finished(pod) && !pod.is_deleting())
+}
 
 /// A time between two bounds, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +77,8 @@ pub enum Managed {
     All,
     /// Those annotated `kwok.x-k8s.io/node: fake`, as on a cluster with KWOK.
     Annotated,
+    /// None: somebody outside of the simulated cluster plays them.
+    Nobody,
 }
 
 /// How nodes and pods live.
@@ -145,6 +154,7 @@ impl Kubelets {
         match self.lifecycle.managed {
             Managed::All => node.annotation(annotations::KWOK_NODE) != Some("real"),
             Managed::Annotated => node.annotation(annotations::KWOK_NODE) == Some("fake"),
+            Managed::Nobody => false,
         }
     }
 
@@ -154,6 +164,14 @@ impl Kubelets {
             return time;
         }
         annotations::stage_delay(object, stage, usual).draw(self.seed, object.uid(), stage)
+    }
+
+    /// Somebody has this address: those given from now on are higher. Addresses of other networks count for nothing.
+    pub fn address_is_taken(&mut self, address: &str) {
+        let Ok(address) = address.parse::<Ipv4Addr>() else { return };
+        if let [10, a, b, c] = address.octets() {
+            self.addresses = self.addresses.max(u32::from_be_bytes([0, a, b, c]));
+        }
     }
 
     fn next_address(&mut self) -> String {
@@ -218,6 +236,16 @@ impl Controller for Kubelets {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_that_somebody_has_are_not_given_again() {
+        let mut kubelets = Kubelets::new(Lifecycle::fast(), 1);
+        assert_eq!(kubelets.next_address(), "10.0.0.1");
+        for taken in ["10.0.1.7", "10.0.0.200", "192.168.200.1", "", "fd00::1"] {
+            kubelets.address_is_taken(taken);
+        }
+        assert_eq!(kubelets.next_address(), "10.0.1.8");
+    }
 
     #[test]
     fn a_span_is_drawn_within_its_bounds() {

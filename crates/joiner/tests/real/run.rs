@@ -63,6 +63,10 @@ struct Joiner {
 
 impl Joiner {
     fn start(kubeconfig: &Path) -> Self {
+        Self::start_with(kubeconfig, &[])
+    }
+
+    fn start_with(kubeconfig: &Path, further: &[&str]) -> Self {
         let folder = scratch("run").unwrap();
         let log = folder.join("log");
         let arguments = [
@@ -74,8 +78,9 @@ impl Joiner {
             "--metrics-port=0",
             "--health-probe-port=0",
         ];
+        let arguments: Vec<String> = arguments.iter().chain(further).map(|of| (*of).to_owned()).collect();
         let program = Path::new(env!("CARGO_BIN_EXE_joiner"));
-        let process = Kept::start("joiner", program, &arguments.map(str::to_owned), &log).unwrap();
+        let process = Kept::start("joiner", program, &arguments, &log).unwrap();
         Self { process, log, folder }
     }
 
@@ -195,4 +200,135 @@ async fn a_killed_leader_is_followed() {
     let (status, answer): (u16, Value) = bed.client.call(Method::PATCH, path, Some(&scale)).await.unwrap();
     assert_eq!(status, 200, "{answer}");
     until("the second is as good a leader", 120, &second, async || running_pods(&bed).await == 14).await;
+}
+
+/// The manifest that KWOK's page for Karpenter shows, as it is written there: with the old name of a policy.
+const AS_WRITTEN: &str = r#"
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: default
+spec:
+  template:
+    spec:
+      requirements:
+        - key: kubernetes.io/arch
+          operator: In
+          values: ["amd64"]
+        - key: kubernetes.io/os
+          operator: In
+          values: ["linux"]
+        - key: karpenter.sh/capacity-type
+          operator: In
+          values: ["spot"]
+      nodeClassRef:
+        name: default
+        kind: KWOKNodeClass
+        group: karpenter.kwok.sh
+      expireAfter: 720h # 30 * 24h = 720h
+  limits:
+    cpu: 1000
+  disruption:
+    consolidationPolicy: WhenUnderutilized
+---
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata:
+  name: default
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: inflate}
+spec:
+  replicas: 6
+  selector: {matchLabels: {app: inflate}}
+  template:
+    metadata: {labels: {app: inflate}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      containers: [{name: main, image: pause, resources: {requests: {cpu: 1}}}]
+"#;
+
+/// Without any KWOK controller: joiner plays the kubelets, the controller manager believes them, and the one who takes over plays on.
+#[tokio::test(flavor = "multi_thread")]
+async fn joiner_plays_the_kubelets_of_a_real_cluster() {
+    let test = "joiner_plays_the_kubelets_of_a_real_cluster";
+    let Some(programs) = joiner_testbed::programs_for(test).unwrap() else { return };
+    let parts = Parts { kwok: false, ..Parts::ALL };
+    let Some(bed) = joiner_testbed::plane_for(test, parts).await.unwrap() else { return };
+    let kubectl = Kubectl::new(&bed, programs.path("kubectl"));
+    kubectl.run(&["apply", "--server-side", "-f", "-"], &definitions());
+    let further = ["--simulate-kubelets", "--startup-taints=1s"];
+    let first = Joiner::start_with(&bed.kubeconfig, &further);
+    let said = kubectl.run(&["apply", "-f", "-"], AS_WRITTEN);
+    assert!(said.contains("nodepool.karpenter.sh/default created"), "{said}");
+    until("all pods run", 120, &first, async || running_pods(&bed).await == 6).await;
+    let nodes = names(&bed, "/api/v1/nodes").await;
+    assert_eq!(nodes, names(&bed, CLAIMS).await);
+    let leases = names(&bed, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases").await;
+    assert_eq!(leases, nodes);
+    let initialized = "jsonpath={.items[*].metadata.labels.karpenter\\.sh/initialized}";
+    until("all nodes are initialized", 30, &first, async || {
+        kubectl.run(&["get", "nodes", "-o", initialized], "").split_whitespace().count() == nodes.len()
+    })
+    .await;
+    let addresses = kubectl.run(&["get", "pods", "-o", "jsonpath={.items[*].status.podIP}"], "");
+    assert_eq!(addresses.split_whitespace().collect::<BTreeSet<_>>().len(), 6, "{addresses}");
+    let uids = kubectl.run(&["get", "pods", "-o", "jsonpath={.items[*].metadata.uid}"], "");
+    // Another one goes on; for longer than a lease holds, no node is lost and no pod starts anew.
+    first.kill();
+    let second = Joiner::start_with(&bed.kubeconfig, &further);
+    until("the second leads", 40, &second, async || second.says("leads")).await;
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(45) {
+        let states = "jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
+        let ready = kubectl.run(&["get", "nodes", "-o", states], "");
+        assert!(ready.split_whitespace().all(|of| of == "True"), "{ready}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(kubectl.run(&["get", "pods", "-o", "jsonpath={.items[*].metadata.uid}"], ""), uids);
+    // Pods and nodes go, too.
+    kubectl.run(&["delete", "deployment", "inflate"], "");
+    until("the pods are gone", 60, &second, async || {
+        names(&bed, "/api/v1/namespaces/default/pods").await.is_empty()
+    })
+    .await;
+    kubectl.run(&["delete", "nodepool", "default", "--wait=false"], "");
+    until("the nodes are gone", 60, &second, async || names(&bed, "/api/v1/nodes").await.is_empty()).await;
+    assert!(!second.text().contains("panicked"), "{}", second.text());
+}
+
+/// Two kinds of kubelets for one node are refused before anything is written.
+#[tokio::test(flavor = "multi_thread")]
+async fn kubelets_that_kwok_plays_are_left_to_it() {
+    let test = "kubelets_that_kwok_plays_are_left_to_it";
+    let Some(programs) = joiner_testbed::programs_for(test).unwrap() else { return };
+    let Some(bed) = joiner_testbed::plane_for(test, Parts::ALL).await.unwrap() else { return };
+    let kubectl = Kubectl::new(&bed, programs.path("kubectl"));
+    kubectl.run(&["apply", "--server-side", "-f", "-"], &definitions());
+    let node = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","annotations":{"kwok.x-k8s.io/node":"fake"}}}"#;
+    kubectl.run(&["apply", "-f", "-"], node);
+    let begun = Instant::now();
+    loop {
+        let holder = kubectl.run(
+            &["get", "leases", "-n", "kube-node-lease", "-o", "jsonpath={.items[*].spec.holderIdentity}"],
+            "",
+        );
+        if !holder.is_empty() {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "kwok does not play");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_joiner"))
+        .args(["run", "--provider=kwok", "--simulate-kubelets", "--metrics-port=0", "--health-probe-port=0"])
+        .args(["--kubeconfig", bed.kubeconfig.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("holds the lease of the node `n`") && said.contains("leave the flag out"),
+        "{said}"
+    );
 }

@@ -26,12 +26,13 @@ use super::{ProviderName, RunArgs};
 use crate::autoscaler::Guarded;
 use crate::cli::{MinValuesPolicy, PreferencePolicy};
 use crate::commands::instance_types;
-use crate::commands::up::Speed;
 use crate::commands::up::api_only::{end_at_once, told_to_end};
 use crate::commands::up::cluster::{Cluster, Wish};
 use crate::commands::up::decision_log::DecisionLog;
 use crate::commands::up::kubeconfig::{Kubeconfig, USUAL};
+use crate::commands::up::{Speed, StartupTaints};
 use crate::connection;
+use crate::kubelets::refuse_if_played;
 use crate::{FINE, Streams};
 
 /// Where a pod finds its namespace.
@@ -154,12 +155,21 @@ async fn lead(
         ),
         named => named.to_vec(),
     };
+    if arguments.simulate_kubelets {
+        refuse_if_played(&plain, &*clock).await?;
+    }
     let namespace = own_namespace(&options);
     let settings = settings(arguments, &options, &namespace);
     let guarded = server.guarded(Fence::closed(clock.clone()), clock.clone())?;
     let providers = providers.iter().map(|name| -> Arc<dyn Provider> {
         match name {
-            ProviderName::Kwok => Arc::new(guarded.kwok(catalogue.clone())),
+            ProviderName::Kwok => {
+                let kwok = guarded.kwok(catalogue.clone());
+                Arc::new(match arguments.startup_taints {
+                    StartupTaints::After(after) => kwok.lifting_startup_taints(after),
+                    StartupTaints::Never => kwok,
+                })
+            }
         }
     });
     let providers: Vec<Arc<dyn Provider>> = providers.take(1).collect();
@@ -179,6 +189,9 @@ async fn lead(
     );
     let mut tasks = JoinSet::new();
     endpoints.serve(shown(arguments, &options, &controllers, leadership, elects), &mut tasks);
+    if arguments.simulate_kubelets {
+        tasks.spawn(guarded.kubelets(arguments.seed).run());
+    }
 
     let (end_of_lease, ends) = oneshot::channel();
     let keeper = if elects {

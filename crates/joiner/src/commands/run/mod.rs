@@ -18,6 +18,7 @@ use clap::{Args, ValueEnum};
 use self::logs::LogFormat;
 use self::options::OptionArgs;
 use crate::Streams;
+use crate::commands::up::StartupTaints;
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
@@ -35,6 +36,9 @@ Examples:
 
   # What it would do there, beside whatever is at work:
   joiner run --dry-run
+
+  # The same without KWOK: joiner plays the kubelets of its nodes.
+  joiner run --provider kwok --simulate-kubelets
 
   # Without a cluster: one is simulated, and kubectl can use it:
   joiner run --embedded
@@ -59,6 +63,12 @@ pub struct RunArgs {
     /// Keep the objects of the simulated cluster in this folder, and go on with those that are there.
     #[arg(long, value_name = "DIR", requires = "embedded")]
     pub data_dir: Option<PathBuf>,
+    /// Play the kubelets of KWOK nodes (those annotated `kwok.x-k8s.io/node: fake`) instead of a KWOK controller: leases, readiness, pods that run and end.
+    #[arg(long, conflicts_with_all = ["embedded", "dry_run"])]
+    pub simulate_kubelets: bool,
+    /// How long after a node is ready its kubelet takes its startup taints off; `never` leaves them to others.
+    #[arg(long, value_name = "DURATION|never", default_value = "never", requires = "simulate_kubelets")]
+    pub startup_taints: StartupTaints,
     /// Append every decision, with its reasons, prices and outcomes, to this file: one JSON object per line.
     #[arg(long, value_name = "FILE")]
     pub decisions: Option<PathBuf>,
