@@ -6,6 +6,7 @@
 mod ending;
 mod launching;
 mod listing;
+pub mod node_groups;
 mod support;
 
 use std::fmt;

@@ -22,6 +22,9 @@
 //! What could not be had is remembered by [`Health`], by scope and for all providers alike; types, requirements and health together give
 //! the list of offerings ([`offerings_of_claim`]), the same after a restart.
 //!
+//! Clouds that keep machines in groups, raised and lowered by a target, are [`NodeGroups`]: a contract of its own, beside the one above, since
+//! nobody asks them for a single machine. The registry holds both; what is followed and planned is a machine either way.
+//!
 //! [`conformance`] is the suite that every provider passes; `examples/in_memory` is a provider of a hundred lines that does.
 //!
 //! # Choices
@@ -42,6 +45,7 @@ mod feed;
 mod health;
 mod instance;
 mod launch;
+mod node_group;
 mod offering;
 mod policy;
 mod provider;
@@ -55,6 +59,9 @@ pub use feed::{TypeFeed, TypePublisher};
 pub use health::{Health, Unavailable};
 pub use instance::{Instance, Listed, Terminated};
 pub use launch::{Handle, Launch, LaunchOutcome, LaunchRequest, Launched, Unregistered};
+pub use node_group::{
+    Growth, ListedGroup, Member, MemberState, NodeGroup, NodeGroupKey, NodeGroups, Resized,
+};
 pub use offering::{OfferingKey, RankedOffering, offerings_of_claim};
 pub use policy::{
     Drift, HookAnswer, HookPoint, Interruption, InterruptionKind, MatchBy, Observed, Price,

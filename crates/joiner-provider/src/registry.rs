@@ -7,13 +7,14 @@ use joiner_api::NodeClaim;
 use joiner_api::nodepool::NodeClassReference;
 use k8s_openapi::api::core::v1::Node;
 
-use crate::{GroupKind, NodeClassKind, Provider, TypeSet};
+use crate::{GroupKind, NodeClassKind, NodeGroups, Provider, TypeSet};
 
 /// Providers, each with its kinds of node classes.
 #[derive(Clone)]
 pub struct Registry {
     providers: Vec<Arc<dyn Provider>>,
     by_kind: BTreeMap<GroupKind, (usize, NodeClassKind)>,
+    node_groups: Vec<Arc<dyn NodeGroups>>,
 }
 
 /// Why providers cannot work side by side.
@@ -36,7 +37,7 @@ impl Registry {
     /// # Errors
     /// Two of them share a name or serve the same kind of class.
     pub fn new(providers: impl IntoIterator<Item = Arc<dyn Provider>>) -> Result<Self, RegistryError> {
-        let mut registry = Self { providers: Vec::new(), by_kind: BTreeMap::new() };
+        let mut registry = Self { providers: Vec::new(), by_kind: BTreeMap::new(), node_groups: Vec::new() };
         for provider in providers {
             registry.add(provider)?;
         }
@@ -44,9 +45,7 @@ impl Registry {
     }
 
     fn add(&mut self, provider: Arc<dyn Provider>) -> Result<(), RegistryError> {
-        if self.providers.iter().any(|have| have.name() == provider.name()) {
-            return Err(RegistryError::NameTaken(provider.name().to_owned()));
-        }
+        self.check_name(provider.name())?;
         let index = self.providers.len();
         for kind in provider.node_class_kinds() {
             let group_kind = kind.group_kind();
@@ -62,6 +61,40 @@ impl Registry {
         }
         self.providers.push(provider);
         Ok(())
+    }
+
+    /// The same with clouds that keep machines in groups.
+    ///
+    /// # Errors
+    /// Two providers share a name.
+    pub fn with_node_groups(
+        mut self,
+        node_groups: impl IntoIterator<Item = Arc<dyn NodeGroups>>,
+    ) -> Result<Self, RegistryError> {
+        for groups in node_groups {
+            self.check_name(groups.name())?;
+            self.node_groups.push(groups);
+        }
+        Ok(self)
+    }
+
+    fn check_name(&self, name: &str) -> Result<(), RegistryError> {
+        let providers = self.providers.iter().map(|have| have.name());
+        let mut names = providers.chain(self.node_groups.iter().map(|have| have.name()));
+        match names.any(|have| have == name) {
+            true => Err(RegistryError::NameTaken(name.to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// All clouds that keep machines in groups, in the order in which they were given.
+    pub fn node_groups(&self) -> &[Arc<dyn NodeGroups>] {
+        &self.node_groups
+    }
+
+    /// The cloud of that name, if it keeps machines in groups.
+    pub fn node_groups_of(&self, name: &str) -> Option<&Arc<dyn NodeGroups>> {
+        self.node_groups.iter().find(|groups| groups.name() == name)
     }
 
     /// All providers, in the order in which they were given.
