@@ -244,9 +244,17 @@ async fn pods_get_nodes_metrics_move_and_it_ends_when_told() {
     }
     let claims = names(&cluster, "/apis/karpenter.sh/v1/nodeclaims").await;
     assert_eq!(claims, names(&cluster, "/api/v1/nodes").await);
-    let (_, pool) = cluster.get("/apis/karpenter.sh/v1/nodepools/default").await.expect("an answer");
-    let ready = pool["status"]["conditions"].as_array().expect("conditions").iter();
-    assert!(ready.clone().any(|of| of["type"] == "Ready" && of["status"] == "True"), "{pool}");
+    // Pools are reconciled a while after everything else.
+    let begun = Instant::now();
+    loop {
+        let (_, pool) = cluster.get("/apis/karpenter.sh/v1/nodepools/default").await.expect("an answer");
+        let mut conditions = pool["status"]["conditions"].as_array().into_iter().flatten();
+        if conditions.any(|of| of["type"] == "Ready" && of["status"] == "True") {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{pool}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 
     let (code, text) = get(metrics, "/metrics");
     assert_eq!(code, 200);

@@ -70,7 +70,8 @@ pub const KINDS: &[KindToRead] = &[
         KARPENTER,
         "nodepools",
         "NodePool",
-        "spec{template{metadata! spec} disruption limits weight replicas} status{conditions@CustomCondition}",
+        "spec{template{metadata! spec} disruption limits weight replicas}
+         status{nodeClassObservedGeneration conditions@CustomCondition}",
     ),
     cluster("karpenter.sh", &["v1alpha1"], "nodeoverlays", "NodeOverlay", "spec"),
     cluster(

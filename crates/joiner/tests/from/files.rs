@@ -96,6 +96,8 @@ fn a_cluster_is_as_it_was() {
     assert_eq!(
         notes,
         "note: Namespace `shop` is not in the files and was added\n\
+         note: AWS machines are those of us-west-2 (where nodes are); on-demand prices are estimates (the list of us-east-1), \
+         spot prices are estimates (0.7 of that); --prices FILE for better ones\n\
          note: left out, because the simulated cluster does not know the kind: 1 Gadget (example.com/v1)\n"
     );
 }

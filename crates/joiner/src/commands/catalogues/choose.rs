@@ -171,7 +171,8 @@ fn by_class(arguments: &AwsArgs, survey: &Survey, aws_for_all: bool) -> Result<C
         Some((region, who)) => Ok((known("", region)?, format!("where {who} are"))),
         None => Ok((usual()?, "no zone is named: --region for another".to_owned())),
     };
-    if others && aws_for_all || only_nodes {
+    let all_without_pools = aws_for_all && of_aws.is_empty();
+    if all_without_pools || others && aws_for_all || only_nodes {
         let (region, why) = match market.asked {
             Some(region) => (region, "as --region says".to_owned()),
             None => elsewhere()?,
