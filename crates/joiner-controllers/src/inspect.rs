@@ -13,7 +13,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::engine::Engine;
 use crate::pods::CachedPod;
-use crate::provision;
 use crate::steps::emptiness;
 
 /// Questions that may wait.
@@ -111,7 +110,8 @@ impl Engine {
                 *costs.entry(pool).or_default() += self.registry.price(claim).unwrap_or(0.0);
             }
         }
-        let pools = provision::pools(&self.cache, &self.registry).map(|pool| {
+        let ours = |pool: &&Arc<NodePool>| self.registry.serves(&pool.spec.template.spec.node_class_ref);
+        let pools = self.cache.pools.values().filter(ours).map(|pool| {
             let name = pool.name_any();
             let count = self.roster.count(&name, &self.leaving);
             let (allowed, _) = emptiness::allowance(pool, count.standing, 0, self.clock.now());

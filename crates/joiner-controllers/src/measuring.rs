@@ -338,3 +338,17 @@ fn termination_mode(claim: &NodeClaim) -> &'static str {
         Some(_) => "eventual",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_ages_while_it_is_under_way() {
+        let begun = Monotonic::default();
+        let mut measured = Measured { question: (3, 17, Some(begun)), ..Measured::default() };
+        assert_eq!(measured.deciding(begun + Duration::from_secs(2)), (3, 17, Duration::from_secs(2)));
+        measured.question = (3, 0, None);
+        assert_eq!(measured.deciding(begun + Duration::from_secs(2)), (3, 0, Duration::ZERO));
+    }
+}

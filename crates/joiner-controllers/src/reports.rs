@@ -137,6 +137,7 @@ impl Engine {
                 slim::object(&mut *pool);
                 if let Some(change) = self.cache.pools.written(*pool) {
                     self.tell_transitions_of_pool(&change);
+                    self.measure_pool(&change);
                 }
             }
             Ok(Done::Machine(Terminated::Gone)) => {

@@ -66,6 +66,11 @@ async fn life(at: usize, lost: &mut BTreeSet<&'static str>) -> usize {
     assert!(until(&stage, 300, none_left).await, "machines are left: {}", what());
     assert_eq!((way.made("/nodeclaims"), way.made("/nodes")), (1, 1), "made twice: {}", what());
     stage.pass(330).await;
+    // The refusal is decided on again, and told once more.
+    stage
+        .apply_pool("default", json!({"spec": {"weight": 2, "disruption": {"consolidateAfter": "10s"}}}))
+        .await;
+    stage.pass(30).await;
     assert_eq!((stage.claims().await.len(), stage.nodes().await.len()), (0, 0), "{}", what());
     running.stop().await;
     lost.extend(way.met.lock().unwrap().as_deref().and_then(command_of));

@@ -73,9 +73,10 @@ fn moved(text: &str) -> BTreeSet<String> {
         let (name, value) = line.rsplit_once(' ')?;
         let moves = value.parse::<f64>().ok()? > 0.0;
         let name = name.split('{').next()?;
-        moves.then(|| name.trim_end_matches("_count").to_owned())
+        // A histogram is known by its count, and other names end like that, too.
+        moves.then(|| [name.to_owned(), name.trim_end_matches("_count").to_owned()])
     });
-    names.collect()
+    names.flatten().collect()
 }
 
 async fn scraped(metrics: &Metrics, inspector: &Inspector) -> String {
@@ -100,8 +101,10 @@ async fn every_metric_moves() {
     let controllers =
         Controllers::behind(fence, client, registry, clock, Settings::default(), metrics.clone());
     let inspector = controllers.inspector();
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut closely) = (BTreeSet::new(), BTreeSet::new());
     let early = controllers.inspector();
+    // Claims cannot be listed at first.
+    answers.lock().unwrap().push((Method::GET, "/nodeclaims", 500, refused(500)));
     let work = tokio::spawn(controllers.run(std::future::pending()));
     // Asked before anything is known.
     seen.extend(moved(&scraped(&metrics, &early).await));
@@ -111,6 +114,7 @@ async fn every_metric_moves() {
             seen.extend(moved(&scraped(&metrics, &inspector).await));
         }
     };
+    look(3).await;
 
     // The first node cannot be written, the first claim neither.
     answers.lock().unwrap().push((Method::POST, "/api/v1/nodes", 403, refused(403)));
@@ -120,6 +124,12 @@ async fn every_metric_moves() {
     stage.create_pods("web", 3, "1").await;
     let zone = json!({"spec": {"nodeSelector": {"topology.kubernetes.io/zone": "test-zone-z"}}});
     stage.create_pod("nowhere", "300", zone).await;
+    // A decision takes a millisecond of this time, and begins when no pod has come for a second.
+    stage.pass_millis(900).await;
+    for _ in 0..200 {
+        stage.pass_millis(1).await;
+        closely.extend(moved(&scraped(&metrics, &inspector).await));
+    }
     look(40).await;
     assert!(stage.pods().await.iter().filter(|pod| pod_node(pod).is_some()).count() == 3);
     // A daemon on a node.
@@ -162,13 +172,28 @@ async fn every_metric_moves() {
     stage.apply_pool("default", json!({"spec": {"template": template}})).await;
     stage.create_pods("old", 1, "1").await;
     look(100).await;
-    // The pool itself goes.
     look(30).await;
+    // The node class goes and comes back, and a node loses touch for a while.
+    stage.delete_class().await;
+    look(5).await;
+    stage.apply_class(json!({})).await;
+    stage.create_pods("last", 1, "1").await;
+    look(20).await;
+    let node = stage.nodes().await[0].name_any();
+    stage.set_ready(&node, false).await;
+    look(2).await;
+    stage.set_ready(&node, true).await;
+    look(2).await;
+    // The pool itself goes, and somebody wants to see to something before.
+    stage.apply_pool("default", json!({"metadata": {"finalizers": ["example.com/wait"]}})).await;
     stage.delete_pool("default").await;
     look(5).await;
+    stage.apply_pool("default", json!({"metadata": {"finalizers": []}})).await;
+    look(5).await;
+    seen.extend(closely);
 
-    // Told by whoever serves them; a step that panics is looked at elsewhere.
-    let elsewhere = [&rows::BUILD_INFO, &rows::MASTER, &rows::RECONCILE_PANICS];
+    // Told by whoever serves them; a step that panics and a decision that takes long are looked at elsewhere.
+    let elsewhere = [&rows::BUILD_INFO, &rows::MASTER, &rows::RECONCILE_PANICS, &rows::SCHEDULER_UNFINISHED];
     let still: Vec<&str> = rows::ALL
         .iter()
         .filter(|row| !elsewhere.contains(row) && !seen.contains(row.name))

@@ -227,6 +227,15 @@ impl Stage {
         api.patch(node, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
+    /// A node says that it is ready, or that it is not.
+    pub async fn set_ready(&self, node: &str, ready: bool) {
+        let api: Api<Node> = Api::all(self.client.clone());
+        let status = if ready { "True" } else { "False" };
+        let condition = json!({"type": "Ready", "status": status, "reason": "Test", "lastTransitionTime": self.now().to_string()});
+        let patch = json!({"status": {"conditions": [condition]}});
+        api.patch_status(node, &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+    }
+
     /// Writes a pool of linux machines; `change` is merged over it.
     pub async fn apply_pool(&self, name: &str, change: Value) {
         let mut pool = json!({
