@@ -171,20 +171,22 @@ fn an_ask_is_selector_and_first_term_and_heaviest_preference() {
             { "weight": 9, "preference": term("team", "In", &["second"]) },
         ]))]);
     let snapshot = &lowered.snapshot;
-    let zone = |z: &str| {
-        format!("kubernetes.io/arch In [amd64], team In [heavy], topology.kubernetes.io/zone In [{z}]")
-    };
-    let team = |t: &str| {
-        format!("kubernetes.io/arch In [amd64], team In [{t}], topology.kubernetes.io/zone In [z2]")
+    // With every preference that goes, all required terms are back.
+    let rung = |step: &str, team: Option<&str>, zone: &str| {
+        let team = team.map(|team| format!("team In [{team}], ")).unwrap_or_default();
+        format!("{step} | kubernetes.io/arch In [amd64], {team}topology.kubernetes.io/zone In [{zone}] | ")
     };
     assert_eq!(
         ladder(snapshot, "default/a"),
         [
-            format!("all | {} | ", zone("z1")),
-            format!("RequiredTerm | {} | ", zone("z2")),
-            format!("NodeAffinity | {} | ", team("second")),
-            format!("NodeAffinity | {} | ", team("light")),
-            "NodeAffinity | kubernetes.io/arch In [amd64], topology.kubernetes.io/zone In [z2] | ".to_owned(),
+            rung("all", Some("heavy"), "z1"),
+            rung("RequiredTerm", Some("heavy"), "z2"),
+            rung("NodeAffinity", Some("second"), "z1"),
+            rung("RequiredTerm", Some("second"), "z2"),
+            rung("NodeAffinity", Some("light"), "z1"),
+            rung("RequiredTerm", Some("light"), "z2"),
+            rung("NodeAffinity", None, "z1"),
+            rung("RequiredTerm", None, "z2"),
         ]
     );
     let rungs = &class(snapshot, "default/a").rungs;
@@ -192,7 +194,9 @@ fn an_ask_is_selector_and_first_term_and_heaviest_preference() {
         set(snapshot, rungs[0].strict),
         "kubernetes.io/arch In [amd64], topology.kubernetes.io/zone In [z1]"
     );
-    assert!(rungs[1..].iter().all(|rung| rung.strict == rungs[4].ask));
+    for (number, rung) in rungs.iter().enumerate() {
+        assert_eq!(rung.strict, rungs[6 + number % 2].ask, "without what it prefers");
+    }
 }
 
 fn wishful() -> PodBuilder {

@@ -188,7 +188,7 @@ fn a_custom_key_spreads_over_labels_and_in_requirements() {
 #[test]
 fn spread_by_capacity_type_pins_the_offering() {
     let world = world(pods("a b", "x", |pod| pod.spread = vec![spread(CAPACITY, "x")]));
-    check(&world, &["default small z1 on-demand: a", "default small z1 spot: b"]);
+    check(&world, &["default small z1 spot: a", "default small z1 on-demand: b"]);
 }
 
 #[test]
@@ -200,12 +200,9 @@ fn spread_over_pools_opens_one_in_each() {
 
 #[test]
 fn several_keys_vary_the_last_by_name_fastest() {
-    // Keys: capacity type (karpenter.sh/…) before zone (topology…). a: on-demand z1. b must leave both: spot z2.
+    // Keys: capacity type (karpenter.sh/…) before zone (topology…). a: z1 at the lowest price. b must leave both: on-demand z2.
     let world = world(pods("a b c", "x", |pod| pod.spread = vec![spread(ZONE, "x"), spread(CAPACITY, "x")]));
-    check(
-        &world,
-        &["default small z1 on-demand: a", "default small z2 spot: b", "default small z3 on-demand: c"],
-    );
+    check(&world, &["default small z1 spot: a", "default small z2 on-demand: b", "default small z3 spot: c"]);
 }
 
 #[test]
