@@ -13,6 +13,7 @@
 //! * [`filter`]: the rules of one pod on one node, shared with the scheduler of the simulated cluster.
 //! * [`pack`]: the scratch state with its undo log, topology counts, and the strategies that place pods.
 //! * [`bound`]: the price no packing can beat.
+//! * [`disrupt`]: which machines can be taken away, or had cheaper.
 //! * [`explain`]: the cold path from a refusal to a sentence.
 //! * [`plan`]: the result.
 //! * [`waste`]: what of a machine's price is paid for nothing.
@@ -33,6 +34,7 @@
 pub mod algebra;
 pub mod bound;
 pub mod decide;
+pub mod disrupt;
 pub mod explain;
 pub mod filter;
 pub mod model;

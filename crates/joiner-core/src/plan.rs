@@ -170,11 +170,12 @@ pub(crate) fn assemble(
         });
     }
     let bought = |at: usize| snapshot.nodes[at].bought.is_some();
+    let taken = &scratch.taken;
     let (kept, on_nodes) = scratch
         .on_node
         .iter_mut()
         .enumerate()
-        .filter(|(at, load)| !load.pods.is_empty() || bought(*at))
+        .filter(|(at, load)| !taken[*at] && (!load.pods.is_empty() || bought(*at)))
         .map(|(at, load)| (NodeIdx::new(at), std::mem::take(&mut load.pods)))
         .partition(|(node, _)| bought(node.at()));
     Plan {
@@ -236,9 +237,17 @@ pub(crate) fn units_after(scratch: &Scratch, machines: &[Machine]) -> Vec<u32> {
 /// What a run's machines and those that pools of a fixed size lack cost together.
 pub(crate) fn bill(scratch: &Scratch, machines: &[Machine]) -> Bill {
     let snapshot = scratch.snapshot;
+    let price_nano_usd = kept_nano_usd(snapshot).saturating_add(machines_nano_usd(scratch, machines));
+    let kept = snapshot.nodes.iter().filter(|node| node.bought.is_some()).count();
+    Bill { price_nano_usd, machines: machines.len() + kept }
+}
+
+/// The cheapest price of machines together, nano-dollars per hour.
+pub(crate) fn machines_nano_usd(scratch: &Scratch, machines: &[Machine]) -> i64 {
+    let snapshot = scratch.snapshot;
     let commitments = snapshot.reservations.iter().any(|r| r.commitment);
     let mut units = scratch.reservations.clone();
-    let mut price_nano_usd = kept_nano_usd(snapshot);
+    let mut price_nano_usd = 0i64;
     for machine in machines {
         let catalogue = &snapshot.catalogues[snapshot.pools[machine.pool.at()].catalogue.at()];
         if let Some(launch) = launch(scratch, machine, &mut units, commitments) {
@@ -246,8 +255,7 @@ pub(crate) fn bill(scratch: &Scratch, machines: &[Machine]) -> Bill {
             price_nano_usd = price_nano_usd.saturating_add(price);
         }
     }
-    let kept = snapshot.nodes.iter().filter(|node| node.bought.is_some()).count();
-    Bill { price_nano_usd, machines: machines.len() + kept }
+    price_nano_usd
 }
 
 /// A set without the offerings of commitments whose units are all given away.
@@ -333,11 +341,46 @@ fn most_saved(snapshot: &Snapshot) -> f64 {
 }
 
 fn bound_with(scratch: &mut Scratch, plan: &Plan, work: u64, commitments: bool) -> Option<f64> {
+    let pods = plan.machines.iter().flat_map(|machine| &machine.pods).copied();
+    let Question { offers, demands, .. } = question(scratch, pods, commitments, 0);
+    if demands.is_empty() {
+        return Some(0.0);
+    }
+    bound::lower_bound(&demands, &offers, work)
+}
+
+/// What some pods are worth by class, in dollars per hour: the least that one of a class costs at prices, with a charge for each node, divided so that all are worth most.
+/// `None` for classes without pods; nothing at all if working it out exceeds the work.
+pub(crate) fn worths(
+    scratch: &mut Scratch,
+    pods: impl Iterator<Item = PodIdx>,
+    charge_nano_usd: i64,
+    work: u64,
+) -> Option<Vec<Option<f64>>> {
+    let Question { offers, demands, of_class } = question(scratch, pods, true, charge_nano_usd);
+    let worths = bound::worths(&demands, &offers, work)?;
+    Some(of_class.into_iter().map(|demand| demand.map(|demand| worths[demand])).collect())
+}
+
+/// What a bound is asked.
+struct Question<'a> {
+    offers: Vec<Offer<'a>>,
+    demands: Vec<Demand>,
+    /// By class: its demand.
+    of_class: Vec<Option<usize>>,
+}
+
+fn question<'s>(
+    scratch: &mut Scratch<'s>,
+    pods: impl Iterator<Item = PodIdx>,
+    commitments: bool,
+    charge_nano_usd: i64,
+) -> Question<'s> {
     let snapshot = scratch.snapshot;
     let mut counts = vec![0u64; snapshot.classes.len()];
     // The first pod of each class by name: what classes are told apart by, whatever the order in which they came.
     let mut first: Vec<Option<&str>> = vec![None; snapshot.classes.len()];
-    for pod in plan.machines.iter().flat_map(|machine| &machine.pods) {
+    for pod in pods {
         let pod = &snapshot.pods[pod.at()];
         let known = &mut first[pod.class.at()];
         counts[pod.class.at()] += 1;
@@ -350,9 +393,10 @@ fn bound_with(scratch: &mut Scratch, plan: &Plan, work: u64, commitments: bool) 
     for (at, pool) in snapshot.pools.iter().enumerate() {
         starts.push(offers.len());
         let catalogue = &snapshot.catalogues[pool.catalogue.at()];
-        for (offering, room) in catalogue.offerings.iter().zip(&scratch.templates[at].room) {
+        let templates = scratch.templates;
+        for (offering, room) in catalogue.offerings.iter().zip(&templates[at].room) {
             offers.push(Offer {
-                price_nano_usd: offering.price_nano_usd,
+                price_nano_usd: offering.price_nano_usd.saturating_add(charge_nano_usd),
                 allocatable: Cow::Borrowed(&room[..]),
             });
             let reservation = offering.reservation;
@@ -360,7 +404,8 @@ fn bound_with(scratch: &mut Scratch, plan: &Plan, work: u64, commitments: bool) 
                 .push(!commitments && reservation.is_some_and(|r| snapshot.reservations[r.at()].commitment));
         }
     }
-    let mut demands = Vec::new();
+    let mut demands: Vec<Demand> = Vec::new();
+    let mut of_class = vec![None; snapshot.classes.len()];
     let mut firsts: Vec<&str> = Vec::new();
     let mut lists: BTreeSet<Rc<[u32]>> = BTreeSet::new();
     for (at, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -407,16 +452,17 @@ fn bound_with(scratch: &mut Scratch, plan: &Plan, work: u64, commitments: bool) 
             }
         };
         // Many classes differ only in what a bound does not see.
-        let alike = demands.iter_mut().zip(&mut firsts).find(|(demand, _): &(&mut Demand, _)| {
+        let alike = demands.iter().position(|demand| {
             demand.requests[..] == class.requests[..]
                 && demand.apart == apart
                 && Rc::ptr_eq(&demand.offers, &offers)
         });
         let name = first[at].unwrap_or_default();
+        of_class[at] = Some(alike.unwrap_or(demands.len()));
         match alike {
-            Some((demand, first)) => {
-                demand.count += count;
-                *first = name.min(first);
+            Some(known) => {
+                demands[known].count += count;
+                firsts[known] = name.min(firsts[known]);
             }
             None => {
                 demands.push(Demand { count: *count, requests: class.requests.to_vec(), offers, apart });
@@ -425,10 +471,7 @@ fn bound_with(scratch: &mut Scratch, plan: &Plan, work: u64, commitments: bool) 
         }
     }
     renumber_groups(&mut demands, &firsts);
-    if demands.is_empty() {
-        return Some(0.0);
-    }
-    bound::lower_bound(&demands, &offers, work)
+    Question { offers, demands, of_class }
 }
 
 impl Plan {

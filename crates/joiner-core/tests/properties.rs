@@ -904,8 +904,8 @@ fn observed(scratch: &Scratch) -> String {
     use std::fmt::Write;
     let mut out = String::new();
     let snapshot = scratch.snapshot;
-    for (room, load) in scratch.room.iter().zip(&scratch.on_node) {
-        let _ = writeln!(out, "node {room:?} {load:?}");
+    for ((room, load), taken) in scratch.room.iter().zip(&scratch.on_node).zip(&scratch.taken) {
+        let _ = writeln!(out, "node {room:?} {load:?} {taken}");
     }
     for machine in &scratch.machines {
         let _ = write!(out, "machine {:?} {:?} {:?}", machine.pool, machine.offers, machine.requests);
@@ -1025,6 +1025,95 @@ proptest! {
             .collect();
         prop_assert_eq!(placed, expected);
         prop_assert_eq!(observed(&scratch), observed(&straight));
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(1200))]
+
+    /// Nodes are taken at two depths, with placements before, between and after; what comes after goes as if nothing had been.
+    #[test]
+    fn nodes_that_were_taken_leave_no_trace(
+        sketch in sketch(),
+        options in options(),
+        cuts in (0..14usize, 0..14usize, 0..14usize),
+        taken in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+    ) {
+        prop_assume!(!sketch.nodes.is_empty());
+        let snapshot = build(&sketch);
+        let order = upstream::queue_order(&snapshot, false);
+        let (before, rest) = order.split_at(cuts.0.min(order.len()));
+        let prepared = joiner_core::pack::prepared::Prepared::new(&snapshot);
+        let mut straight = Scratch::new(&snapshot, &prepared, &options);
+        let expected = (place_all(&mut straight, before), place_all(&mut straight, rest));
+
+        let mut scratch = Scratch::new(&snapshot, &prepared, &options);
+        let placed_before = place_all(&mut scratch, before);
+        let outside = observed(&scratch);
+        let one = NodeIdx::new(taken.0.index(snapshot.nodes.len()));
+        let other = NodeIdx::new(taken.1.index(snapshot.nodes.len()));
+        let outer = scratch.mark();
+        let mut moved = scratch.take_node(one, &Builder::amounts(4000));
+        let first = place_all(&mut scratch, &moved);
+        let away: Vec<PodIdx> = rest.iter().rev().copied().take(cuts.1).collect();
+        let second = place_all(&mut scratch, &away);
+        let between = observed(&scratch);
+        if other != one {
+            let inner = scratch.mark();
+            let pods = scratch.take_node(other, &Builder::amounts(1000));
+            place_all(&mut scratch, &pods);
+            let further: Vec<PodIdx> =
+                rest.iter().copied().filter(|pod| !away.contains(pod)).take(cuts.2).collect();
+            place_all(&mut scratch, &further);
+            scratch.rollback(inner);
+            prop_assert_eq!(&observed(&scratch), &between, "the inner mark was not restored");
+        }
+        scratch.rollback(outer);
+        prop_assert_eq!(&observed(&scratch), &outside, "the outer mark was not restored");
+
+        // The same again goes the same way.
+        let outer = scratch.mark();
+        moved.clone_from(&scratch.take_node(one, &Builder::amounts(4000)));
+        prop_assert_eq!(place_all(&mut scratch, &moved), first);
+        prop_assert_eq!(place_all(&mut scratch, &away), second);
+        prop_assert_eq!(&observed(&scratch), &between);
+        scratch.rollback(outer);
+
+        let placed_rest = place_all(&mut scratch, rest);
+        prop_assert_eq!((placed_before, placed_rest), expected);
+        prop_assert_eq!(observed(&scratch), observed(&straight));
+    }
+
+    /// What a taken node leaves is what there would be if it had been closed and nothing had ever run on it.
+    #[test]
+    fn a_taken_node_counts_for_nothing(sketch in sketch(), options in options(), taken in any::<prop::sample::Index>()) {
+        prop_assume!(!sketch.nodes.is_empty());
+        let at = taken.index(sketch.nodes.len());
+        let mut without = sketch.clone();
+        let node = &mut without.nodes[at];
+        (node.bound, node.bound_anti, node.accepts_pods) = (Vec::new(), false, false);
+        let place = |sketch: &Sketch, take: bool| {
+            let snapshot = build(sketch);
+            let prepared = joiner_core::pack::prepared::Prepared::new(&snapshot);
+            let mut scratch = Scratch::new(&snapshot, &prepared, &options);
+            if take {
+                let pods = scratch.take_node(NodeIdx::new(at), &ResVec::new());
+                assert!(pods.is_empty());
+                let owners = |group: GroupIdx| {
+                    let bound = snapshot.bound_anti_affinity();
+                    bound.filter(|(of, node)| *of == group && node.at() != at).count() as u32
+                };
+                for group in (0..snapshot.groups.len()).map(GroupIdx::new) {
+                    assert_eq!(scratch.groups.state(group).owners_total, owners(group));
+                }
+            }
+            place_all(&mut scratch, &upstream::queue_order(&snapshot, false))
+        };
+        let here = place(&sketch, true);
+        // A group that nobody owns any more still pins machines: they are refused more, never less.
+        if !sketch.nodes[at].bound_anti {
+            prop_assert_eq!(here, place(&without, false));
+        }
     }
 }
 

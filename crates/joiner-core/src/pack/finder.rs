@@ -98,11 +98,33 @@ impl Heaps {
     }
 }
 
+/// Existing nodes as they were listed at one time.
+#[derive(Debug, Default)]
+pub struct NodeList {
+    /// By topology values.
+    pub heaps: Heaps,
+    /// Tells this list from one made later.
+    pub generation: u64,
+}
+
+/// A node that a finder no longer has.
+#[derive(Debug, Clone, Copy)]
+pub struct Dropped {
+    /// The finder.
+    pub finder: u32,
+    /// The list it was in.
+    pub generation: u64,
+    /// Which of its heaps.
+    pub sub: u32,
+    /// The entry.
+    pub entry: Entry,
+}
+
 /// The places pods of one kind may still use.
 #[derive(Debug, Default)]
 pub struct Finder {
     /// Existing nodes; `None` until first asked.
-    pub nodes: Option<Heaps>,
+    pub nodes: Option<NodeList>,
     /// Machines opened.
     pub machines: Heaps,
     /// Machines before this index have been looked at.
@@ -118,6 +140,8 @@ pub struct Finders {
     list: Vec<Finder>,
     /// By topology keys: all machines, as of a moment ago. New finders start from a copy.
     masters: HashMap<Vec<KeyId>, Master, FixedState>,
+    /// Lists of nodes made so far.
+    generation: u64,
 }
 
 /// All machines under their signatures.
@@ -134,7 +158,7 @@ pub struct Master {
 impl Default for Finders {
     fn default() -> Self {
         let (ids, masters) = (HashMap::with_hasher(fixed_state()), HashMap::with_hasher(fixed_state()));
-        Self { ids, list: Vec::new(), masters }
+        Self { ids, list: Vec::new(), masters, generation: 0 }
     }
 }
 
@@ -172,6 +196,30 @@ impl Finders {
     /// The copy source for finders with these topology keys.
     pub fn master(&mut self, keys: &[KeyId]) -> &mut Master {
         self.masters.entry(keys.to_vec()).or_default()
+    }
+
+    /// The number of a list of nodes that is about to be made.
+    pub fn next_generation(&mut self) -> u64 {
+        self.generation += 1;
+        self.generation
+    }
+
+    /// A node may be tried again: what it was dropped for has been taken back.
+    pub fn put_back(&mut self, dropped: Dropped) {
+        if let Some(nodes) = &mut self.list[dropped.finder as usize].nodes
+            && nodes.generation == dropped.generation
+        {
+            nodes.heaps.subs[dropped.sub as usize].1.push(dropped.entry);
+        }
+    }
+
+    /// Forgets all machines: they are listed again when somebody asks.
+    pub fn forget_machines(&mut self) {
+        self.masters.clear();
+        for finder in &mut self.list {
+            finder.machines = Heaps::default();
+            finder.seen = 0;
+        }
     }
 
     /// Forgets every refusal.

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::model::ids::*;
-use crate::model::{FixedState, PodClass, ResVec, Snapshot, fixed_state};
+use crate::model::{FixedState, PodClass, Relaxed, ResVec, Snapshot, fixed_state};
 use crate::offer_set::OfferSet;
 use crate::pack::groups::Selected;
 use crate::pack::scratch::{Growth, Scratch, Spot};
@@ -114,6 +114,15 @@ enum Settled {
     Reserved,
 }
 
+/// What becomes of what a pod only prefers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Preferences {
+    /// It is given up only where nothing could keep it.
+    Kept,
+    /// Nobody asks.
+    Ignored,
+}
+
 /// Why no rung helped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
@@ -177,6 +186,46 @@ impl<'s> Scratch<'s> {
             && (0..class.rungs.len()).all(|rung| !self.want(class_idx, rung).may_loosen());
         self.wants.failed_at[class_idx.at()] = Some(if lasting { u64::MAX } else { self.version });
         Err(Failure::Refused)
+    }
+
+    /// Places a pod on the first node that accepts it; no machine is opened. What it prefers is kept as long as a new machine could, or does not
+    /// matter at all.
+    pub(crate) fn place_on_node(
+        &mut self,
+        pod: PodIdx,
+        preferences: Preferences,
+    ) -> Option<(NodeIdx, usize)> {
+        let class_idx = self.snapshot.pods[pod.at()].class;
+        let class = &self.snapshot.classes[class_idx.at()];
+        if class.refused.is_some() {
+            return None;
+        }
+        let first = match preferences {
+            Preferences::Kept => 0,
+            Preferences::Ignored => class.first_without_preferences(),
+        };
+        for rung in first..class.rungs.len() {
+            let want = self.want(class_idx, rung);
+            let query = self.query(&want);
+            if let Some(node) = self.find_node(&want, &query) {
+                self.put_on_node(pod, node);
+                return Some((node, rung));
+            }
+            let gives_up =
+                class.rungs.get(rung + 1).is_some_and(|next| next.relaxed != Some(Relaxed::RequiredTerm));
+            if gives_up && preferences == Preferences::Kept && self.could_open(&want, &query) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Whether some pool would open a machine for such a pod.
+    fn could_open(&mut self, want: &Want, query: &Query) -> bool {
+        let new_host = self.machine_host(MachineIdx::new(self.machines.len()));
+        matches!(self.host_verdict(want, new_host), HostVerdict::Ok)
+            && (0..self.templates.len())
+                .any(|at| matches!(self.try_pool(want, query, PoolIdx::new(at), true), Settled::Accepts(_)))
     }
 
     /// Lets go of what is remembered for a class whose pods are all done.

@@ -10,11 +10,12 @@ use smallvec::SmallVec;
 use crate::algebra::Algebra;
 use crate::decide::{GivenUp, Options};
 use crate::model::ids::*;
+use crate::model::names::{CPU, MEMORY};
 use crate::model::resources::{add_into, lane_of, max_into, sub_into};
 use crate::model::{FixedState, Pool, Port, ResVec, Snapshot, fixed_state};
 use crate::offer_set::{self, OfferSet};
 use crate::pack::caps::Caps;
-use crate::pack::finder::Finders;
+use crate::pack::finder::{Dropped, Finders};
 use crate::pack::groups::{Groups, Host, asks_of_nodes};
 use crate::pack::opened::Watch;
 use crate::pack::place::Wants;
@@ -73,18 +74,96 @@ pub struct Mark {
 }
 
 enum Undo {
-    NodeRoom { node: NodeIdx, old: ResVec },
-    NodePod { node: NodeIdx, ports: usize, volumes: usize },
+    NodeRoom {
+        node: NodeIdx,
+        old: ResVec,
+        touched: Touched,
+    },
+    NodeTaken {
+        node: NodeIdx,
+        touched: Touched,
+    },
+    /// A node was taken out of a finder's heap because of what the entry at a position of the log says.
+    Dropped {
+        dropped: Dropped,
+        because: usize,
+    },
+    NodePod {
+        node: NodeIdx,
+        ports: usize,
+        volumes: usize,
+    },
     MachineOpened,
-    MachineGrown { machine: MachineIdx, old: Box<Machine> },
-    MachineHolds { machine: MachineIdx, old: ResVec, stale: bool },
-    Count { group: GroupIdx, value: ValueId, by: i32 },
-    HostCount { group: GroupIdx, host: Host, by: i32 },
-    Owner { group: GroupIdx, value: ValueId },
-    OwnerHost { group: GroupIdx, host: Host },
-    OwnerAnywhere { group: GroupIdx },
-    Limit { pool: PoolIdx, at: usize, old: i64 },
-    Reservation { reservation: ReservationIdx, old: u32 },
+    MachineGrown {
+        machine: MachineIdx,
+        old: Box<Machine>,
+    },
+    MachineHolds {
+        machine: MachineIdx,
+        old: ResVec,
+        stale: bool,
+    },
+    /// All machines were divided anew.
+    Machines {
+        old: Vec<Machine>,
+    },
+    Count {
+        group: GroupIdx,
+        value: ValueId,
+        by: i32,
+    },
+    HostCount {
+        group: GroupIdx,
+        host: Host,
+        by: i32,
+    },
+    Owner {
+        group: GroupIdx,
+        value: ValueId,
+        by: i32,
+    },
+    OwnerHost {
+        group: GroupIdx,
+        host: Host,
+        by: i32,
+    },
+    OwnerAnywhere {
+        group: GroupIdx,
+        by: i32,
+    },
+    Limit {
+        pool: PoolIdx,
+        at: usize,
+        old: i64,
+    },
+    Reservation {
+        reservation: ReservationIdx,
+        old: u32,
+    },
+}
+
+impl Undo {
+    fn is_of_machines(&self) -> bool {
+        matches!(self, Self::MachineOpened | Self::MachineGrown { .. } | Self::Machines { .. })
+    }
+}
+
+/// The last entry of the log about a node, as of an epoch.
+#[derive(Debug, Clone, Copy, Default)]
+struct Touched {
+    epoch: u32,
+    at: usize,
+}
+
+/// The order in which nodes are tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NodeOrder {
+    /// As they stand in the snapshot.
+    Listed,
+    /// By a rank of each, the lowest first.
+    Ranked(std::rc::Rc<[u32]>),
+    /// The emptiest first, as kube-scheduler places pods by default.
+    Emptiest,
 }
 
 /// The state.
@@ -107,6 +186,16 @@ pub struct Scratch<'s> {
     pub daemon_ports: &'s [std::sync::Arc<[Port]>],
     /// Pods placed on each node in this run, ports and volumes they took.
     pub on_node: Vec<NodeLoad>,
+    /// Nodes that are given up: nothing is placed there, and nothing of theirs counts.
+    pub taken: Vec<bool>,
+    /// Nodes on which nothing is placed for now, though they stay.
+    closed: Vec<bool>,
+    /// The order in which nodes are tried.
+    node_order: NodeOrder,
+    /// Where the log says that a node changed, if it does.
+    touched: Vec<Touched>,
+    /// Grows whenever the log is cleared: what was touched before that is not in it.
+    epoch: u32,
     /// Machines opened.
     pub machines: Vec<Machine>,
     /// What is left per pool and limit.
@@ -172,6 +261,11 @@ impl<'s> Scratch<'s> {
             room: prepared.room.clone(),
             daemon_ports: &prepared.daemon_ports,
             on_node: vec![NodeLoad::default(); snapshot.nodes.len()],
+            taken: vec![false; snapshot.nodes.len()],
+            closed: vec![false; snapshot.nodes.len()],
+            node_order: NodeOrder::Listed,
+            touched: vec![Touched::default(); snapshot.nodes.len()],
+            epoch: 1,
             machines: Vec::new(),
             limits: limits_of(snapshot),
             reservations: snapshot.reservations.iter().map(|r| r.capacity).collect(),
@@ -197,6 +291,7 @@ impl<'s> Scratch<'s> {
         self.groups.count_over(&self.watch.opened);
         self.room = prepared.room.clone();
         self.on_node = vec![NodeLoad::default(); self.snapshot.nodes.len()];
+        self.taken.fill(false);
         self.machines.clear();
         self.limits = limits_of(self.snapshot);
         self.reservations = self.snapshot.reservations.iter().map(|r| r.capacity).collect();
@@ -224,7 +319,7 @@ impl<'s> Scratch<'s> {
     }
 
     /// Changes a machine in what concerns nobody else.
-    pub(super) fn change_machine(&mut self, machine: MachineIdx, change: impl FnOnce(&mut Machine)) {
+    pub(crate) fn change_machine(&mut self, machine: MachineIdx, change: impl FnOnce(&mut Machine)) {
         if self.marks > 0 {
             let old = Box::new(self.machines[machine.at()].clone());
             self.log.push(Undo::MachineGrown { machine, old });
@@ -250,17 +345,30 @@ impl<'s> Scratch<'s> {
 
     /// Takes everything back that happened since the mark.
     pub fn rollback(&mut self, mark: Mark) {
+        let mut machines_changed = false;
+        let mut still_dropped = Vec::new();
         while self.log.len() > mark.log {
-            if let Some(entry) = self.log.pop() {
-                self.take_back(entry);
+            match self.log.pop() {
+                // Not for anything that is taken back now.
+                Some(entry @ Undo::Dropped { because, .. }) if because < mark.log => {
+                    still_dropped.push(entry)
+                }
+                Some(entry) => {
+                    machines_changed |= entry.is_of_machines();
+                    self.take_back(entry);
+                }
+                None => break,
             }
         }
+        self.log.append(&mut still_dropped);
         self.clock = mark.clock;
         // Not `mark.version`: verdicts remembered in between must not be mistaken for current ones.
         self.version = self.version.max(mark.version) + 1;
         self.marks = self.marks.saturating_sub(1);
-        // Finders remember refusals that may no longer hold.
-        self.finders.forget_all();
+        // What finders dropped because of what was taken back is in them again. Machines are few: they are listed again.
+        if machines_changed {
+            self.finders.forget_machines();
+        }
         self.wants.forget_failures();
     }
 
@@ -269,7 +377,133 @@ impl<'s> Scratch<'s> {
         self.marks = self.marks.saturating_sub(1);
         if self.marks == 0 {
             self.log.clear();
+            self.epoch += 1;
         }
+    }
+
+    /// From now on a log entry speaks of a node. Returns what was known of it before.
+    fn touch(&mut self, node: NodeIdx) -> Touched {
+        let now = Touched { epoch: self.epoch, at: self.log.len() };
+        std::mem::replace(&mut self.touched[node.at()], now)
+    }
+
+    /// Whether the log can bring back an earlier state of a node.
+    pub(super) fn is_touched(&self, node: NodeIdx) -> bool {
+        self.marks > 0 && self.touched[node.at()].epoch == self.epoch
+    }
+
+    /// A finder has dropped a node for good: for as long as the node stays as it is.
+    pub(super) fn note_drop(&mut self, dropped: Dropped) {
+        let node = NodeIdx(dropped.entry.place);
+        if self.is_touched(node) {
+            self.log.push(Undo::Dropped { dropped, because: self.touched[node.at()].at });
+        }
+    }
+
+    /// From now on nothing is placed on a node, or it is again. Not part of what is rolled back.
+    pub(crate) fn close_node(&mut self, node: NodeIdx, closed: bool) {
+        if std::mem::replace(&mut self.closed[node.at()], closed) && !closed {
+            self.finders.forget_all();
+        }
+    }
+
+    /// Whether nothing may be placed on a node.
+    pub(super) fn is_closed(&self, node: NodeIdx) -> bool {
+        self.closed[node.at()] || self.taken[node.at()]
+    }
+
+    /// From now on nodes are tried in another order.
+    pub(crate) fn order_nodes(&mut self, order: NodeOrder) {
+        if self.node_order != order {
+            self.node_order = order;
+            self.finders.forget_all();
+        }
+    }
+
+    /// Where a node stands among those that are tried.
+    pub(super) fn node_rank(&self, node: NodeIdx) -> (u32, i64) {
+        let at = i64::from(node.0);
+        match &self.node_order {
+            NodeOrder::Listed => (0, at),
+            NodeOrder::Ranked(ranks) => (ranks[node.at()], at),
+            NodeOrder::Emptiest => (self.fullness(node), at),
+        }
+    }
+
+    /// Whether nodes change their rank as pods come.
+    pub(super) fn ranks_change(&self) -> bool {
+        self.node_order == NodeOrder::Emptiest
+    }
+
+    /// How full a node is, in millionths: the mean of its CPUs and its memory, as kube-scheduler scores nodes by default.
+    fn fullness(&self, node: NodeIdx) -> u32 {
+        const WHOLE: i64 = 1_000_000;
+        let all = &self.snapshot.nodes[node.at()].shown.allocatable;
+        let share = |lane: usize| {
+            let (all, left) = (lane_of(all, lane), lane_of(&self.room[node.at()], lane));
+            if all <= 0 {
+                WHOLE
+            } else {
+                WHOLE - (left.clamp(0, all) as i128 * WHOLE as i128 / all as i128) as i64
+            }
+        };
+        ((share(CPU) + share(MEMORY)) / 2) as u32
+    }
+
+    /// Gives a node up: its pods no longer count anywhere, nothing is placed on it, and what it holds of its pool's limits (`counts`) and of a
+    /// reservation can be had again. Returns the pods that this run had put there; those that were bound to it are for the caller to place.
+    pub fn take_node(&mut self, node: NodeIdx, counts: &ResVec) -> Vec<PodIdx> {
+        debug_assert!(!self.taken[node.at()], "a node is taken once");
+        let snapshot = self.snapshot;
+        let row = &snapshot.nodes[node.at()];
+        self.taken[node.at()] = true;
+        if self.marks > 0 {
+            let touched = self.touch(node);
+            self.log.push(Undo::NodeTaken { node, touched });
+        }
+        for (identity, pods) in &row.pods {
+            self.uncount_on_node(*identity, node, i32::try_from(*pods).unwrap_or(i32::MAX));
+        }
+        for group in &row.anti_affinity {
+            self.count_owner_anywhere(*group, -1);
+            self.count_owner(*group, Self::node_host(node), row.labels, -1);
+        }
+        let pods = self.on_node[node.at()].pods.clone();
+        for pod in &pods {
+            let class = &snapshot.classes[snapshot.pods[pod.at()].class.at()];
+            self.uncount_on_node(class.identity, node, 1);
+            for group in &class.anti_affinity {
+                self.count_owner_anywhere(*group, -1);
+                self.count_owner(*group, Self::node_host(node), row.labels, -1);
+            }
+        }
+        if let Some(pool) = row.pool {
+            self.return_to_limits(pool, counts);
+        }
+        let drawn = row.offering.and_then(|(catalogue, offering)| {
+            snapshot.catalogues[catalogue.at()].offerings[offering.at()].reservation
+        });
+        if let Some(reservation) = drawn {
+            self.set_reservation(reservation, self.reservations[reservation.at()].saturating_add(1));
+        }
+        self.version += 1;
+        pods
+    }
+
+    fn uncount_on_node(&mut self, identity: IdentityIdx, node: NodeIdx, pods: i32) {
+        let snapshot = self.snapshot;
+        let selected = self.groups.selected(snapshot, &self.algebra, identity);
+        for group in &selected.counted {
+            if self.groups.looks_at_node(snapshot, &mut self.algebra, *group, node) {
+                self.count(*group, Self::node_host(node), snapshot.nodes[node.at()].labels, -pods);
+            }
+        }
+    }
+
+    /// Other machines for the same pods, for a strategy that counts nothing more afterwards.
+    pub(super) fn divide_anew(&mut self, machines: Vec<Machine>) {
+        let old = std::mem::replace(&mut self.machines, machines);
+        self.note(|| Undo::Machines { old });
     }
 
     fn note(&mut self, entry: impl FnOnce() -> Undo) {
@@ -280,7 +514,16 @@ impl<'s> Scratch<'s> {
 
     fn take_back(&mut self, entry: Undo) {
         match entry {
-            Undo::NodeRoom { node, old } => self.room[node.at()] = old,
+            Undo::NodeRoom { node, old, touched } => {
+                self.room[node.at()] = old;
+                self.touched[node.at()] = touched;
+            }
+            Undo::NodeTaken { node, touched } => {
+                self.taken[node.at()] = false;
+                self.touched[node.at()] = touched;
+            }
+            Undo::Dropped { dropped, .. } => self.finders.put_back(dropped),
+            Undo::Machines { old } => self.machines = old,
             Undo::NodePod { node, ports, volumes } => {
                 let load = &mut self.on_node[node.at()];
                 load.pods.pop();
@@ -303,9 +546,9 @@ impl<'s> Scratch<'s> {
             }
             Undo::Count { group, value, by } => self.groups.add(group, value, -by),
             Undo::HostCount { group, host, by } => self.groups.add_host(group, host, -by),
-            Undo::Owner { group, value } => self.groups.add_owner(group, value, -1),
-            Undo::OwnerHost { group, host } => self.groups.add_owner_host(group, host, -1),
-            Undo::OwnerAnywhere { group } => self.groups.add_owner_anywhere(group, -1),
+            Undo::Owner { group, value, by } => self.groups.add_owner(group, value, -by),
+            Undo::OwnerHost { group, host, by } => self.groups.add_owner_host(group, host, -by),
+            Undo::OwnerAnywhere { group, by } => self.groups.add_owner_anywhere(group, -by),
             Undo::Limit { pool, at, old } => self.limits[pool.at()][at] = old,
             Undo::Reservation { reservation, old } => self.reservations[reservation.at()] = old,
         }
@@ -317,7 +560,8 @@ impl<'s> Scratch<'s> {
         if self.marks > 0 {
             let load = &self.on_node[node.at()];
             let (ports, volumes) = (load.ports.len(), load.volumes.len());
-            self.log.push(Undo::NodeRoom { node, old: self.room[node.at()].clone() });
+            let touched = self.touch(node);
+            self.log.push(Undo::NodeRoom { node, old: self.room[node.at()].clone(), touched });
             self.log.push(Undo::NodePod { node, ports, volumes });
         }
         sub_into(&mut self.room[node.at()], &class.requests);
@@ -346,8 +590,8 @@ impl<'s> Scratch<'s> {
             }
         }
         for group in &class.anti_affinity {
-            self.count_owner_anywhere(*group);
-            self.count_owner(*group, Self::node_host(node), labels);
+            self.count_owner_anywhere(*group, 1);
+            self.count_owner(*group, Self::node_host(node), labels, 1);
         }
     }
 
@@ -361,18 +605,18 @@ impl<'s> Scratch<'s> {
         }
     }
 
-    fn count_owner_anywhere(&mut self, group: GroupIdx) {
-        self.groups.add_owner_anywhere(group, 1);
-        self.note(|| Undo::OwnerAnywhere { group });
+    fn count_owner_anywhere(&mut self, group: GroupIdx, by: i32) {
+        self.groups.add_owner_anywhere(group, by);
+        self.note(|| Undo::OwnerAnywhere { group, by });
     }
 
-    fn count_owner(&mut self, group: GroupIdx, host: Host, requirements: ReqId) {
+    fn count_owner(&mut self, group: GroupIdx, host: Host, requirements: ReqId, by: i32) {
         if self.groups.by_host(self.snapshot, group) {
-            self.groups.add_owner_host(group, host, 1);
-            self.note(|| Undo::OwnerHost { group, host });
+            self.groups.add_owner_host(group, host, by);
+            self.note(|| Undo::OwnerHost { group, host, by });
         } else if let Some(value) = self.algebra.single(requirements, self.snapshot.group(group).key()) {
-            self.groups.add_owner(group, value, 1);
-            self.note(|| Undo::Owner { group, value });
+            self.groups.add_owner(group, value, by);
+            self.note(|| Undo::Owner { group, value, by });
         }
     }
 
@@ -525,9 +769,9 @@ impl<'s> Scratch<'s> {
         }
         for group in class.anti_affinity.iter().filter(|g| wanted(g)) {
             if only.is_none() {
-                self.count_owner_anywhere(*group);
+                self.count_owner_anywhere(*group, 1);
             }
-            self.count_owner(*group, host, requirements);
+            self.count_owner(*group, host, requirements, 1);
         }
     }
 
@@ -603,6 +847,13 @@ impl<'s> Scratch<'s> {
                 None => i64::from(node),
             };
             self.set_limit(pool, index, self.limits[pool.at()][index].saturating_sub(by));
+        }
+    }
+
+    fn return_to_limits(&mut self, pool: PoolIdx, counts: &ResVec) {
+        for (index, limit) in self.snapshot.pools[pool.at()].limits.iter().enumerate() {
+            let by = limit.lane.map_or(1, |lane| lane_of(counts, lane));
+            self.set_limit(pool, index, self.limits[pool.at()][index].saturating_add(by));
         }
     }
 

@@ -92,7 +92,7 @@ pub(crate) fn improve(scratch: &mut Scratch, outcome: &mut Outcome, order: &[Pod
             }
         }
     }
-    scratch.machines = machines;
+    scratch.divide_anew(machines);
     true
 }
 

@@ -7,23 +7,39 @@ use crate::filter;
 use crate::model::PodClass;
 use crate::model::ids::*;
 use crate::model::resources::fits;
-use crate::pack::finder::{Entry, Heaps, MISSING, Signature};
+use crate::pack::finder::{Dropped, Entry, Heaps, MISSING, NodeList, Signature};
 use crate::pack::scratch::Scratch;
 
 impl Scratch<'_> {
     pub(super) fn find_node(&mut self, want: &Want, query: &Query) -> Option<NodeIdx> {
         let mut finder = self.finders.take(want.finder);
-        let heaps = finder.nodes.get_or_insert_with(|| self.list_nodes(want));
+        let list = match &mut finder.nodes {
+            Some(list) => list,
+            None => finder.nodes.insert(self.list_nodes(want)),
+        };
         let mut later: SmallVec<[(usize, Entry); 8]> = SmallVec::new();
-        let acceptable: SmallVec<[bool; 8]> =
-            heaps.subs.iter().map(|(signature, _)| self.node_signature_ok(want, query, signature)).collect();
+        let acceptable: SmallVec<[bool; 8]> = list
+            .heaps
+            .subs
+            .iter()
+            .map(|(signature, _)| self.node_signature_ok(want, query, signature))
+            .collect();
         let mut found = None;
-        while let Some(sub) = heaps.best(&acceptable) {
-            let Some(entry) = heaps.subs[sub].1.pop() else { break };
+        while let Some(sub) = list.heaps.best(&acceptable) {
+            let Some(entry) = list.heaps.subs[sub].1.pop() else { break };
             self.work += 1;
             let node = NodeIdx(entry.place);
+            if self.ranks_change() {
+                let order = self.node_rank(node);
+                if order != entry.order {
+                    // A node that was touched may come back to where it stood: it is in twice then, which does no harm.
+                    self.note_drop(dropped(want.finder, list.generation, sub, entry));
+                    list.heaps.subs[sub].1.push(Entry { order, ..entry });
+                    continue;
+                }
+            }
             match self.node_verdict(want, node) {
-                HostVerdict::Never => {}
+                HostVerdict::Never => self.note_drop(dropped(want.finder, list.generation, sub, entry)),
                 HostVerdict::NotNow => later.push((sub, entry)),
                 HostVerdict::Ok => {
                     later.push((sub, entry));
@@ -33,21 +49,24 @@ impl Scratch<'_> {
             }
         }
         for (sub, entry) in later {
-            heaps.subs[sub].1.push(entry);
+            list.heaps.subs[sub].1.push(entry);
         }
         self.finders.give_back(want.finder, finder);
         found
     }
 
-    /// All nodes that pass what never changes: labels, taints, and the room they have now.
-    pub(super) fn list_nodes(&mut self, want: &Want) -> Heaps {
+    /// All nodes that pass what never changes: labels, taints, and the room they have now. A node that may be as it was before once more is
+    /// in the list whatever its room.
+    pub(super) fn list_nodes(&mut self, want: &Want) -> NodeList {
         let snapshot = self.snapshot;
         let class = &snapshot.classes[want.class.at()];
         let rung = &class.rungs[want.rung];
         let mut heaps = Heaps::default();
         for (at, node) in snapshot.nodes.iter().enumerate() {
+            let full = self.is_closed(NodeIdx::new(at)) || !fits(&class.requests, &self.room[at]);
+            // A node with too much on it was so from the beginning.
             if !node.accepts_pods
-                || !fits(&class.requests, &self.room[at])
+                || full && !self.is_touched(NodeIdx::new(at))
                 || self.room[at].iter().any(|left| *left < 0)
                 || !self.algebra.tolerates(node.taints, class.tolerations, rung.spare_preferred)
                 || !self.node_labels_ok(node.labels, node.hostname, rung.ask)
@@ -60,9 +79,9 @@ impl Scratch<'_> {
                 .iter()
                 .map(|k| self.algebra.single(node.labels, k.key).map_or(MISSING, |value| value.0))
                 .collect();
-            heaps.push(&signature, Entry { order: (0, at as i64), place: at as u32 });
+            heaps.push(&signature, Entry { order: self.node_rank(NodeIdx::new(at)), place: at as u32 });
         }
-        heaps
+        NodeList { heaps, generation: self.finders.next_generation() }
     }
 
     pub(super) fn node_labels_ok(&mut self, labels: ReqId, hostname: Option<ValueId>, ask: ReqId) -> bool {
@@ -96,7 +115,8 @@ impl Scratch<'_> {
     pub(super) fn node_verdict(&self, want: &Want, node: NodeIdx) -> HostVerdict {
         let class = &self.snapshot.classes[want.class.at()];
         let (row, load) = (&self.snapshot.nodes[node.at()], &self.on_node[node.at()]);
-        if !fits(&class.requests, &self.room[node.at()])
+        if self.is_closed(node)
+            || !fits(&class.requests, &self.room[node.at()])
             || !filter::ports_free(
                 &class.ports,
                 row.ports.iter().chain(&load.ports).chain(&*self.daemon_ports[node.at()]),
@@ -130,4 +150,8 @@ impl Scratch<'_> {
             filter::volumes_ok(before, used.len() - before, *limit)
         })
     }
+}
+
+fn dropped(finder: u32, generation: u64, sub: usize, entry: Entry) -> Dropped {
+    Dropped { finder, generation, sub: sub as u32, entry }
 }
