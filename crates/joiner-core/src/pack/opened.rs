@@ -92,16 +92,54 @@ fn hard_spreads<'c>(snapshot: &'c Snapshot, class: &'c PodClass) -> impl Iterato
     })
 }
 
-/// Every value of a key that a machine of some pool could have.
+/// Every value of a key that a machine of some pool could have: those it lists by itself, and those that a pod brings along where the pool leaves the
+/// key open, if only because it would like one of them.
 fn every_value(world: &mut World, key: KeyId) -> Vec<ValueId> {
     let mut values = Vec::new();
-    for (at, template) in world.templates.iter().enumerate() {
-        if world.snapshot.pools[at].not_ready.is_none() {
-            let met = template.requirements;
-            collect_values(world.snapshot, world.algebra, world.offers, template, met, key, &mut values);
+    let ready = |at: usize| world.snapshot.pools[at].not_ready.is_none();
+    let templates: Vec<&Template> = world
+        .templates
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| ready(*at))
+        .map(|(_, template)| template)
+        .collect();
+    for template in &templates {
+        let met = template.requirements;
+        collect_values(world.snapshot, world.algebra, world.offers, template, met, key, &mut values);
+    }
+    for ask in asks_about(world.snapshot, world.algebra, key) {
+        let brings = |algebra: &Algebra, values: &[ValueId]| {
+            algebra
+                .get(ask, key)
+                .is_some_and(|rq| algebra.requirement(rq).values.iter().any(|value| !values.contains(value)))
+        };
+        for template in &templates {
+            if !brings(world.algebra, &values) {
+                break;
+            }
+            if let Some(met) = world.algebra.meet(template.requirements, ask) {
+                collect_values(world.snapshot, world.algebra, world.offers, template, met, key, &mut values);
+            }
         }
     }
     values
+}
+
+/// What pods ask of a key, each once, where they list values.
+fn asks_about(snapshot: &Snapshot, algebra: &Algebra, key: KeyId) -> Vec<ReqId> {
+    let classes = snapshot.classes.iter().filter(|class| !class.filler && class.refused.is_none());
+    let asks = classes.flat_map(|class| class.rungs.iter().map(|rung| rung.ask));
+    let lists = |ask: &ReqId| {
+        algebra.get(*ask, key).is_some_and(|rq| {
+            let requirement = algebra.requirement(rq);
+            !requirement.complement && !requirement.values.is_empty()
+        })
+    };
+    let mut asks: Vec<ReqId> = asks.filter(lists).collect();
+    asks.sort_unstable();
+    asks.dedup();
+    asks
 }
 
 impl Scratch<'_> {
