@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::explain::{self, Reason};
 use crate::model::Snapshot;
 use crate::model::ids::{ClassIdx, PodIdx};
+use crate::pack::ceilings::{self, Ceiling};
 use crate::pack::cheapest;
 use crate::pack::opened::Opened;
 use crate::pack::prepared::Prepared;
@@ -247,6 +248,8 @@ struct Run<'s> {
     outcome: Outcome,
     order: Vec<PodIdx>,
     refused: Vec<Refused>,
+    /// Where ceilings of its machines would begin.
+    tops: Vec<Option<Ceiling>>,
 }
 
 /// What a pass over the queue takes for granted, learnt from the passes before.
@@ -275,11 +278,26 @@ impl Premise {
 
 impl<'s> Run<'s> {
     fn new(snapshot: &'s Snapshot, prepared: &'s Prepared, options: &'s Options, given_up: GivenUp) -> Self {
+        Self::below(snapshot, prepared, options, given_up, &[])
+    }
+
+    /// The same with new machines held down by ceilings, if there are any, until the queue is at rest.
+    fn below(
+        snapshot: &'s Snapshot,
+        prepared: &'s Prepared,
+        options: &'s Options,
+        given_up: GivenUp,
+        ceilings: &[Option<Ceiling>],
+    ) -> Self {
         let run = |premise: &Premise| {
             let mut scratch = Scratch::with_opened(snapshot, prepared, options, &premise.opened);
             scratch.given_up = given_up.clone();
             let order = upstream::queue_order(snapshot, premise.by_priority);
-            let outcome = upstream::run_to_rest(&mut scratch, &order, &mut |_, _| {});
+            scratch.ceilings.iter_mut().zip(ceilings).for_each(|(row, ceiling)| *row = *ceiling);
+            let mut outcome = upstream::run_to_rest(&mut scratch, &order, &mut |_, _| {});
+            if !ceilings.is_empty() {
+                outcome = upstream::lift_and_run_to_rest(&mut scratch, outcome, &order);
+            }
             (scratch, outcome, order)
         };
         let mut premise = Premise::default();
@@ -289,13 +307,49 @@ impl<'s> Run<'s> {
             (scratch, outcome, order) = run(&premise);
         }
         upstream::fill(&mut scratch, &mut outcome);
+        let tops = if outcome.held_back { scratch.tops() } else { Vec::new() };
         scratch.give_back();
         let refused = refusals(&mut scratch, &outcome);
-        Self { prepared, scratch, outcome, order, refused }
+        Self { prepared, scratch, outcome, order, refused, tops }
+    }
+
+    /// Makes the best of it: cheaper machines, and places for pods that limits kept out, beside these machines or on smaller ones.
+    fn improve(&mut self) {
+        self.divide_anew();
+        if !self.outcome.held_back || !upstream::limits_hold_back(&mut self.scratch, &self.outcome.failed) {
+            return;
+        }
+        if let Some(mut other) = self.with_smaller_machines() {
+            other.divide_anew();
+            if other.places_all_of(self) && other.places() > self.places() {
+                other.scratch.work += self.scratch.work;
+                *self = other;
+            }
+        }
+    }
+
+    /// A run that places more than this one because its machines count as less; the first of those that place the most.
+    fn with_smaller_machines(&self) -> Option<Self> {
+        let Scratch { snapshot, options, .. } = self.scratch;
+        let mut best: Option<Self> = None;
+        for times in 1..=ceilings::LEVELS {
+            let ceilings = ceilings::halved(&self.tops, times);
+            let other =
+                Self::below(snapshot, self.prepared, options, self.scratch.given_up.clone(), &ceilings);
+            let known = best.as_ref().map_or_else(|| self.places(), Self::places);
+            if other.places() > known && other.places_all_of(self) {
+                let all = !other.outcome.held_back;
+                best = Some(other);
+                if all {
+                    break;
+                }
+            }
+        }
+        best
     }
 
     /// Divides pods over machines anew, and serves those that limits kept out beside the machines of the first pass, as long as that goes on.
-    fn improve(&mut self) {
+    fn divide_anew(&mut self) {
         /// How often pods that found room are divided over machines together with the others.
         const AGAIN: usize = 1;
         cheapest::improve(&mut self.scratch, &mut self.outcome, &self.order);

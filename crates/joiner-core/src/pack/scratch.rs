@@ -15,6 +15,7 @@ use crate::model::resources::{add_into, lane_of, max_into, sub_into};
 use crate::model::{FixedState, Pool, Port, ResVec, Snapshot, fixed_state};
 use crate::offer_set::{self, OfferSet};
 use crate::pack::caps::Caps;
+use crate::pack::ceilings::Ceiling;
 use crate::pack::finder::{Dropped, Finders};
 use crate::pack::groups::{Groups, Host, asks_of_nodes};
 use crate::pack::opened::Watch;
@@ -210,6 +211,8 @@ pub struct Scratch<'s> {
     pub given_up: GivenUp,
     /// Limits are shared out exactly, beside machines that are planned.
     pub(crate) sharing: Option<Sharing>,
+    /// Per pool: how large a type a new machine may become at most, if that is held down.
+    pub(crate) ceilings: Vec<Option<Ceiling>>,
     /// At a version: what the machines of every pool count as, for those who explain.
     pub(super) planned: Option<(u64, Vec<Caps>)>,
     pub(crate) wants: Wants,
@@ -273,6 +276,7 @@ impl<'s> Scratch<'s> {
             work: 0,
             given_up: GivenUp::default(),
             sharing: None,
+            ceilings: vec![None; snapshot.pools.len()],
             planned: None,
             wants: Wants::new(snapshot),
             finders: Finders::default(),

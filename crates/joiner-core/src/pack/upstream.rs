@@ -84,7 +84,23 @@ pub fn run_to_rest(
     order: &[PodIdx],
     before: &mut dyn FnMut(&mut Scratch, PodIdx),
 ) -> Outcome {
-    let mut outcome = run(scratch, order, before);
+    let outcome = run(scratch, order, before);
+    go_on_to_rest(scratch, outcome, order, before)
+}
+
+/// Lifts what holds new machines down to certain sizes, and runs the queue over the pods that are left, to rest.
+pub(crate) fn lift_and_run_to_rest(scratch: &mut Scratch, mut outcome: Outcome, order: &[PodIdx]) -> Outcome {
+    scratch.lift_ceilings();
+    run_left(scratch, &mut outcome, order, &mut |_, _| {});
+    go_on_to_rest(scratch, outcome, order, &mut |_, _| {})
+}
+
+fn go_on_to_rest(
+    scratch: &mut Scratch,
+    mut outcome: Outcome,
+    order: &[PodIdx],
+    before: &mut dyn FnMut(&mut Scratch, PodIdx),
+) -> Outcome {
     loop {
         outcome.held_back = limits_hold_back(scratch, &outcome.failed);
         if !outcome.held_back {
@@ -127,7 +143,7 @@ fn run_left(
 }
 
 /// Whether some pool would open a machine for one of these pods, were it not for its limits.
-fn limits_hold_back(scratch: &mut Scratch, failed: &[(PodIdx, Failure)]) -> bool {
+pub(crate) fn limits_hold_back(scratch: &mut Scratch, failed: &[(PodIdx, Failure)]) -> bool {
     if !scratch.any_limits() {
         return false;
     }

@@ -187,8 +187,7 @@ impl Scratch<'_> {
                 None => *left >= 1,
             })
         };
-        if all_fit(&self.limits[pool.at()]) || (self.refresh_holds(pool) && all_fit(&self.limits[pool.at()]))
-        {
+        if all_fit(&self.most_of(pool)) || (self.refresh_holds(pool) && all_fit(&self.most_of(pool))) {
             return Some(set.clone());
         }
         let kept = self.limited(pool, set);
@@ -199,10 +198,10 @@ impl Scratch<'_> {
     fn limited(&self, pool: PoolIdx, set: &[u64]) -> Vec<u64> {
         let row = &self.snapshot.pools[pool.at()];
         let catalogue = &self.snapshot.catalogues[row.catalogue.at()];
-        let mut kept = set.to_vec();
+        let (mut kept, most) = (set.to_vec(), self.most_of(pool));
         for at in offer_set::iter(set) {
             let capacity = &catalogue.types[catalogue.offerings[at].instance_type.at()].capacity;
-            let over = row.limits.iter().zip(&self.limits[pool.at()]).any(|(limit, left)| match limit.lane {
+            let over = row.limits.iter().zip(&most).any(|(limit, left)| match limit.lane {
                 Some(lane) => *left < 0 || lane_of(capacity, lane) > *left,
                 None => *left < 1,
             });
