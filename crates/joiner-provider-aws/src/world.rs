@@ -6,6 +6,8 @@
 use std::sync::LazyLock;
 
 const PACKED: &[u8] = include_bytes!("../data/catalogue.tsv.zst");
+/// By how many bytes the catalogue makes a program larger.
+pub const PACKED_BYTES: usize = PACKED.len();
 const BAD: &str = "the packed catalogue is checked by the tests of this crate";
 /// The letter of the empty set of zones.
 const NO_ZONE: u8 = b'0';
@@ -142,7 +144,8 @@ impl World {
         self.machines.get(at)
     }
 
-    fn unpack() -> Self {
+    /// A copy of its own; [`world`] unpacks once for all.
+    pub fn unpack() -> Self {
         let text = String::from_utf8(zstd::decode_all(PACKED).expect(BAD)).expect(BAD);
         let mut lines = text.lines();
         let regions: Vec<Region> = lines
@@ -281,6 +284,7 @@ mod tests {
 
     #[test]
     fn everything_can_be_unpacked() {
+        assert!(PACKED_BYTES < 600_000, "{PACKED_BYTES} bytes are too many for a program");
         let world = world();
         assert_eq!((world.regions().len(), world.machines().len()), (32, 1386));
         assert!(world.machines().windows(2).all(|pair| pair[0].name < pair[1].name), "sorted, none twice");
