@@ -20,7 +20,7 @@ joiner adds the machines your pods need and takes away those they don't: node au
 you can try, explain and trust.
 
   joiner plan -f examples/inflate.yaml       which machines manifests need, and what they cost
-  joiner up --demo                           a simulated cluster, and a day in it; `joiner up` is one to play with
+  joiner up --demo                           a day in a simulated cluster; `joiner up` is your own
   joiner instance-types list --catalog aws   the machines joiner can choose from, with prices
   joiner --help                              everything else
 ";

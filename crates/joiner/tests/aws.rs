@@ -171,6 +171,8 @@ fn without_a_pool_the_usual_families_are_taken() {
         "aws",
         "--region",
         "eu-central-1",
+        "--packing",
+        "upstream",
         "-o",
         "json",
     ]);

@@ -372,7 +372,7 @@ fn what_holds_a_node_is_named_and_freed_by_a_change() {
     let freed = held("--edit shop/poddisruptionbudget/db:spec.maxUnavailable=1");
     assert_eq!(freed, ([all[0], all[2]].map(str::to_owned).to_vec(), 5));
     let (told, given_up) =
-        held("--edit nodepool/default:spec.disruption={consolidateAfter:0s,budgets:[{nodes:'0'}]}");
+        held("--edit nodepool/default:spec.disruption={'consolidateAfter':'0s','budgets':[{'nodes':'0'}]}");
     assert_eq!(
         (told.iter().filter(|line| line.ends_with("PoolBudget -")).count(), given_up),
         (5, 1),
