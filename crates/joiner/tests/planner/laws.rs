@@ -60,24 +60,29 @@ fn a_pool_without_limits_never_makes_a_pod_unschedulable() {
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "aaa-wide"},
         "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}}}},
     });
+    let (mut served, mut lost) = (0, 0);
     for seed in 0..300 {
         let generated = cluster(seed, Size::Small);
         let before = plan(&generated.manifests, &generated.types);
         let mut more = generated.manifests.clone();
         more.push(wide.clone());
         let after = plan(&more, &generated.types);
-        // Pods bound to topology may be placed elsewhere, so only pods without any are compared one by one.
-        let names = |plan: &Value| -> Vec<String> {
-            plan["unschedulable"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(|u| u["pod"].as_str().map(str::to_owned))
-                .collect()
+        let refused = |plan: &Value| -> Vec<Value> {
+            plan["unschedulable"].as_array().into_iter().flatten().cloned().collect()
         };
-        let (before, after) = (names(&before), names(&after));
-        assert!(after.len() <= before.len(), "seed {seed}: {before:?} -> {after:?}");
+        let (before, after) = (refused(&before), refused(&after));
+        let is_in = |list: &[Value], entry: &Value| list.iter().any(|other| other["pod"] == entry["pod"]);
+        let newly: Vec<&Value> = after.iter().filter(|entry| !is_in(&before, entry)).collect();
+        // Who finds a place there can keep others away. Nothing else may cost more pods their places than find one.
+        let kept_away = newly.iter().filter(|entry| {
+            let reasons = entry["reasons"].as_array().expect("reasons");
+            reasons.iter().any(|reason| reason["nodePool"] == "aaa-wide" && reason["code"] == "Topology")
+        });
+        let kept_away = kept_away.count();
+        assert!(after.len() <= before.len() + kept_away, "seed {seed}: newly refused {newly:?}");
+        (served, lost) = (served + before.len() + newly.len() - after.len(), lost + newly.len());
     }
+    assert!(served > lost, "{served} pods are served that were refused, {lost} the other way round");
 }
 
 /// Where real pods go, by who shares a node with whom: `None` for refused ones.
