@@ -135,7 +135,7 @@ fn factor(original: Option<&Measure>, joiner: Option<&Measure>, of: &dyn Fn(&Mea
 fn price_ratio(original: Option<&Measure>, joiner: Option<&Measure>) -> String {
     match (original, joiner) {
         (Some(a), Some(b)) if a.price_per_hour > 0.0 => {
-            format!(" ({:+.1} %)", percent_above(b.price_per_hour, a.price_per_hour))
+            format!(" ({})", signed_percent(percent_above(b.price_per_hour, a.price_per_hour)))
         }
         _ => String::new(),
     }
@@ -198,6 +198,12 @@ pub fn put_between_markers(readme: &str, table: &str) -> Result<String> {
     let (before, rest) = readme.split_once(BEGIN).with_context(missing)?;
     let (_, after) = rest.split_once(END).with_context(missing)?;
     Ok(format!("{before}{BEGIN}\n{}\n{END}{after}", table.trim_end()))
+}
+
+/// With a sign, unless there is nothing to sign.
+fn signed_percent(percent: f64) -> String {
+    let text = format!("{percent:+.1} %");
+    if matches!(text.as_str(), "-0.0 %" | "+0.0 %") { "0.0 %".to_owned() } else { text }
 }
 
 fn percent_above(value: f64, base: f64) -> f64 {
@@ -279,6 +285,14 @@ mod tests {
             joiner_runs: Vec::new(),
             cheapest_runs: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_rounds_to_nothing_has_no_sign() {
+        assert_eq!(
+            [-0.04, 0.0, 0.04, -0.06, 0.06].map(signed_percent),
+            ["0.0 %", "0.0 %", "0.0 %", "-0.1 %", "+0.1 %"]
+        );
     }
 
     #[test]
