@@ -92,7 +92,11 @@ fn causes() -> Vec<Cause> {
         Cause::VolumesUnreachable,
         Cause::VolumesWithoutOffering,
         Cause::TooManyVolumes { driver: text("ebs.csi.aws.com"), wanted: 40, most: 27 },
-        Cause::NoInstanceType,
+        Cause::NoInstanceType { alone: None, nearest: None },
+        Cause::NoInstanceType {
+            alone: Some(text("node.kubernetes.io/instance-type In [m9z.large]")),
+            nearest: Some(text("m9g.large")),
+        },
         Cause::OfferingsUnavailable,
         Cause::DaemonsTooLarge,
         Cause::PoolUnavailable { asked: None, key: None, available: Listed::default() },

@@ -73,7 +73,12 @@ pub enum Cause {
         most: u64,
     },
     /// The pool's requirements match no instance type.
-    NoInstanceType,
+    NoInstanceType {
+        /// The requirement, if one alone leaves none.
+        alone: Option<String>,
+        /// A value of nearly the same name.
+        nearest: Option<String>,
+    },
     /// The pod's offerings can't be had now.
     OfferingsUnavailable,
     /// No type of the pool holds the pool's daemons.
@@ -289,7 +294,7 @@ impl Cause {
             Self::VolumesUnreachable | Self::VolumesWithoutOffering | Self::TooManyVolumes { .. } => {
                 Reject::Volume
             }
-            Self::NoInstanceType => Reject::NoInstanceType,
+            Self::NoInstanceType { .. } => Reject::NoInstanceType,
             Self::Resources { .. } | Self::ResourcesTogether { .. } => Reject::Resources,
             Self::OfferingsUnavailable | Self::DaemonsTooLarge | Self::PoolUnavailable { .. } => {
                 Reject::Offering

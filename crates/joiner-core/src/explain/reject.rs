@@ -209,7 +209,7 @@ fn offerings_reject(
     let base = scratch.templates[pool.at()].base.clone();
     if offer_set::is_empty(&base) {
         let matching = scratch.offers.of(snapshot, &scratch.algebra, row.catalogue, row.requirements);
-        return if offer_set::is_empty(&matching) { Cause::NoInstanceType } else { no_base(scratch, pool) };
+        return if offer_set::is_empty(&matching) { no_type(scratch, pool) } else { no_base(scratch, pool) };
     }
     let allowed = scratch.offers.of(snapshot, &scratch.algebra, row.catalogue, met);
     let mut set = base.to_vec();
@@ -285,6 +285,27 @@ fn no_base(scratch: &Scratch, pool: PoolIdx) -> Cause {
         }
     }
     Cause::PoolUnavailable { asked: None, key: None, available: Listed::default() }
+}
+
+/// Nothing matches the pool: which of its requirements alone leaves nothing?
+fn no_type(scratch: &Scratch, pool: PoolIdx) -> Cause {
+    let (algebra, names) = (&scratch.algebra, scratch.algebra.names());
+    let row = &scratch.snapshot.pools[pool.at()];
+    let offerings = scratch.snapshot.catalogues[row.catalogue.at()].offerings.len();
+    let mut all = offer_set::empty(offer_set::words(offerings));
+    (0..offerings).for_each(|at| offer_set::insert(&mut all, at));
+    for (key, rq) in algebra.items(row.requirements) {
+        let values = values_in(scratch, row.catalogue, *key, &all);
+        let asked = algebra.requirement(*rq);
+        if !values.is_empty()
+            && !asked.may_be_absent
+            && !values.iter().any(|value| asked.allows_text(names, *key, value))
+        {
+            let nearest = nearest_value(scratch, *key, *rq, &values);
+            return Cause::NoInstanceType { alone: Some(asked.text(names, *key)), nearest };
+        }
+    }
+    Cause::NoInstanceType { alone: None, nearest: None }
 }
 
 /// The driver of which the pod brings more volumes than any of the types attaches.

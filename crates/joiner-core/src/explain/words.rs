@@ -35,7 +35,10 @@ impl Display for Cause {
                 f,
                 "volumes of driver `{driver}` it brings: {wanted}; the most that an instance type attaches: {most}"
             ),
-            Self::NoInstanceType => f.write_str("the pool's requirements match no instance type"),
+            Self::NoInstanceType { alone: Some(alone), nearest } => {
+                write!(f, "no instance type has the pool's `{alone}`{}", hint(nearest.as_deref()))
+            }
+            Self::NoInstanceType { .. } => f.write_str("the pool's requirements match no instance type"),
             Self::OfferingsUnavailable => f.write_str("the offerings it could use can't be had now"),
             Self::DaemonsTooLarge => f.write_str("none of the pool's instance types holds its daemons"),
             Self::PoolUnavailable { asked: Some(asked), key, available } => write!(
