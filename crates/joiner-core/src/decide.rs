@@ -332,6 +332,9 @@ impl<'s> Run<'s> {
     fn with_smaller_machines(&self) -> Option<Self> {
         let Scratch { snapshot, options, .. } = self.scratch;
         let mut best: Option<Self> = None;
+        if self.tops.iter().all(Option::is_none) {
+            return None;
+        }
         for times in 1..=ceilings::LEVELS {
             let ceilings = ceilings::halved(&self.tops, times);
             let other =
