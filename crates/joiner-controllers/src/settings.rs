@@ -43,6 +43,46 @@ impl Default for LaneSettings {
     }
 }
 
+/// When breakers trip: they stop what goes on doing harm. A number of 0 keeps its breaker from ever tripping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BreakerSettings {
+    /// So many machines came up for pods of a kind, and none of the pods ran there: no more are bought for them.
+    pub runaway_machines: u32,
+    /// For so long; twice as long after each machine more.
+    pub runaway_pause: Duration,
+    /// But no longer than this.
+    pub runaway_longest: Duration,
+    /// So many machines of a pool in a row did not join: it is tried last, with one machine at a time.
+    pub registration_failures: u32,
+    /// A list that lacks more machines than this, and more than the share below, is not believed.
+    pub missing_machines: usize,
+    /// In percent of the machines that are known.
+    pub missing_percent: usize,
+    /// If more nodes than this, and more than the share below, are not ready, no node goes by joiner's own will.
+    pub unready_nodes: usize,
+    /// In percent of the nodes that neither start nor go.
+    pub unready_percent: usize,
+    /// Until it has been better for so long.
+    pub unready_quiet: Duration,
+}
+
+impl Default for BreakerSettings {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            runaway_machines: 3,
+            runaway_pause: seconds(5 * 60),
+            runaway_longest: seconds(60 * 60),
+            registration_failures: 3,
+            missing_machines: 3,
+            missing_percent: 20,
+            unready_nodes: 3,
+            unready_percent: 45,
+            unready_quiet: seconds(120),
+        }
+    }
+}
+
 /// How the controllers behave.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -109,6 +149,14 @@ pub struct Settings {
     pub dry_run: bool,
     /// Prices and capacity of NodeOverlays count.
     pub node_overlays: bool,
+    /// Machines that are leaving or being replaced count against limits until they are gone.
+    pub strict_limits: bool,
+    /// Machines are launched into reserved capacity.
+    pub reserved_capacity: bool,
+    /// Pools of a fixed size are kept.
+    pub static_capacity: bool,
+    /// When breakers trip.
+    pub breakers: BreakerSettings,
 }
 
 impl Default for Settings {
@@ -146,6 +194,10 @@ impl Default for Settings {
             record_interval: seconds(60),
             dry_run: false,
             node_overlays: true,
+            strict_limits: false,
+            reserved_capacity: true,
+            static_capacity: true,
+            breakers: BreakerSettings::default(),
         }
     }
 }
