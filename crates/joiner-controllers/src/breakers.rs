@@ -109,24 +109,29 @@ impl Engine {
         waiting: &[Arc<CachedPod>],
         now: Timestamp,
     ) -> BTreeMap<String, Arc<NodeClaim>> {
-        let mut found: BTreeMap<(String, String), Arc<NodeClaim>> = BTreeMap::new();
+        // In the order in which they were made. A name may be given again, a uid is not.
+        let mut found: BTreeMap<(String, Option<Timestamp>, String), Arc<NodeClaim>> = BTreeMap::new();
         for pod in waiting.iter().filter(|pod| pods::node_name(pod).is_none()) {
             for claim in self.cache.planned_for(&pod.uid) {
                 let up = is_true(claim, conditions::INITIALIZED) && self.is_ours(claim);
                 if up && !self.runs_there(&pods::kind(pod), claim) {
-                    found.insert((pods::kind(pod), claim.name_any()), claim.clone());
+                    let created = claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
+                    let uid = claim.uid().unwrap_or_default();
+                    found.insert((pods::kind(pod), created, uid), claim.clone());
                 }
             }
         }
         let mut last: BTreeMap<String, Arc<NodeClaim>> = BTreeMap::new();
-        for ((kind, name), claim) in found {
+        for ((kind, _, uid), claim) in found {
             let pool =
                 claim.labels().get(NODEPOOL_LABEL).and_then(|pool| self.cache.pools.get(pool)).cloned();
             if let Some(pool) = pool
-                && self.breakers.record_of(&pool).add(&pool, &kind, &name, now)
+                && self.breakers.record_of(&pool).add(&pool, &kind, &uid, now)
             {
-                let claims = &self.cache.claims;
-                self.breakers.record_of(&pool).tidy(|claim| claims.get(claim).is_some());
+                let claims = self.cache.claims_in_pool(pool.metadata.name.as_deref().unwrap_or_default());
+                let there: BTreeSet<&str> =
+                    claims.filter_map(|claim| claim.metadata.uid.as_deref()).collect();
+                self.breakers.record_of(&pool).tidy(|claim| there.contains(claim));
                 self.enqueue(Key::Pool(pool.name_any()));
             }
             last.insert(kind, claim);

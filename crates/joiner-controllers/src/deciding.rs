@@ -118,6 +118,7 @@ impl Engine {
             let plan = on_worker(move || {
                 let begun = Instant::now();
                 let plan = decide::decide(&snapshot, &options);
+                metrics.decided(plan.work);
                 metrics.observe(&rows::SCHEDULING_DURATION, &["provisioner"], begun.elapsed().as_secs_f64());
                 plan
             })

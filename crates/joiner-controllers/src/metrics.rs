@@ -47,6 +47,7 @@ pub struct Metrics {
     longest_stall_seconds: Gauge<f64, AtomicU64>,
     breakers_tripped: Family<BreakerLabels, Gauge>,
     breaker_trips: Family<BreakerLabels, Counter>,
+    decision_steps: Counter,
     counters: BTreeMap<&'static str, Family<Labels, Counter>>,
     histograms: BTreeMap<&'static str, Family<Labels, Histogram, Bounds>>,
     summaries: Mutex<BTreeMap<&'static str, BTreeMap<Labels, Observed>>>,
@@ -151,6 +152,8 @@ impl Default for Metrics {
         registry.register("calls_waiting", help("calls_waiting"), waiting.clone());
         let stall = "loop_longest_stall_seconds";
         registry.register(stall, help(stall), longest_stall_seconds.clone());
+        let decision_steps = Counter::default();
+        registry.register("decision_steps", help("decision_steps_total"), decision_steps.clone());
         registry.register("breakers_tripped", help("breakers_tripped"), breakers_tripped.clone());
         registry.register("breaker_trips", help("breaker_trips_total"), breaker_trips.clone());
         for row in rows::ALL {
@@ -179,6 +182,7 @@ impl Default for Metrics {
             longest_stall_seconds,
             breakers_tripped,
             breaker_trips,
+            decision_steps,
             counters,
             histograms,
             summaries: Mutex::default(),
@@ -317,6 +321,16 @@ impl Metrics {
 
     pub(crate) fn step_panicked(&self) {
         self.step_panics.inc();
+    }
+
+    /// A decision on pods took so many steps.
+    pub(crate) fn decided(&self, steps: u64) {
+        self.decision_steps.inc_by(steps);
+    }
+
+    /// Steps of all decisions on pods.
+    pub fn decision_steps(&self) -> u64 {
+        self.decision_steps.get()
     }
 
     /// A breaker has tripped.

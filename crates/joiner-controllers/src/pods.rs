@@ -312,12 +312,8 @@ pub fn node_name(pod: &CachedPod) -> Option<&str> {
     pod.node.as_deref()
 }
 
-/// Labels that tell apart the pods of one workload.
-const OWN_LABELS: [&str; 3] = [
-    "statefulset.kubernetes.io/pod-name",
-    "apps.kubernetes.io/pod-index",
-    "batch.kubernetes.io/job-completion-index",
-];
+/// Labels by which workloads tell the versions of their template apart. Others come and go: the API server itself adds some when a pod is bound.
+const REVISION_LABELS: [&str; 2] = ["controller-revision-hash", "pod-template-hash"];
 
 /// What pods of one template have in common, the same for every process: a pod without an owner is a kind of its own.
 pub fn kind(pod: &CachedPod) -> String {
@@ -326,8 +322,8 @@ pub fn kind(pod: &CachedPod) -> String {
     if text.is_empty() {
         text.push_str(&pod.uid);
     }
-    for (key, value) in common.labels.iter().filter(|(key, _)| !OWN_LABELS.contains(&key.as_str())) {
-        text.extend(["\n", key, "=", value]);
+    for revision in REVISION_LABELS.iter().filter_map(|key| common.labels.get(*key)) {
+        text.extend(["\n", revision]);
     }
     format!("{:016x}", xxh3_64(text.as_bytes()))
 }
@@ -539,6 +535,8 @@ mod tests {
         assert_eq!(first, of("db-1", labels("db-1", "1"), Some("db")));
         assert_ne!(first, of("db-0", labels("db-0", "2"), Some("db")), "another template");
         assert_ne!(first, of("db-0", labels("db-0", "1"), Some("other")));
+        let bound = json!({"app": "db", "controller-revision-hash": "1", "topology.kubernetes.io/zone": "a"});
+        assert_eq!(first, of("db-0", bound, Some("db")), "on a node");
         assert_ne!(of("a", json!({}), None), of("b", json!({}), None), "nobody's pods");
     }
 

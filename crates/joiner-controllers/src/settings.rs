@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use joiner_core::decide;
 
+/// Steps that a live decision may take for each dollar per hour it spends, beyond a least: a few milliseconds, which a saving of a hundredth pays back
+/// within the hour.
+const STEPS_PER_USD: u64 = 1_000_000;
+
 /// The limits of one kind of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneLimits {
@@ -166,7 +170,11 @@ impl Default for Settings {
             batch_idle: seconds(1),
             batch_max: seconds(10),
             respect_preferences: true,
-            packing: decide::Options { packing: decide::Packing::Cheapest, ..decide::Options::default() },
+            packing: decide::Options {
+                packing: decide::Packing::Cheapest,
+                steps_per_usd: Some(STEPS_PER_USD),
+                ..decide::Options::default()
+            },
             seed: 0,
             launch_timeout: seconds(5 * 60),
             registration_timeout: seconds(15 * 60),

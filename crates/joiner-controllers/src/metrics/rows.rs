@@ -955,7 +955,7 @@ pub struct Own {
 }
 
 /// Joiner's own metrics.
-pub const OWN: [Own; 10] = [
+pub const OWN: [Own; 11] = [
     Own {
         name: "commands_total",
         kind: Kind::Counter,
@@ -992,6 +992,12 @@ pub const OWN: [Own; 10] = [
         kind: Kind::Gauge,
         labels: &[],
         help: "The longest time the loop has been busy without listening",
+    },
+    Own {
+        name: "decision_steps_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Elementary steps of all decisions on pods, a few nanoseconds each",
     },
     Own {
         name: "breakers_tripped",

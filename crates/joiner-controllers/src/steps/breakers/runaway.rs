@@ -38,7 +38,7 @@ struct Row {
     last: Timestamp,
     /// Of the pool then.
     generation: i64,
-    /// Claims that have been counted and may still be there.
+    /// Uids of claims that have been counted and may still be there.
     claims: BTreeSet<String>,
 }
 
