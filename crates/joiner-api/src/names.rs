@@ -136,6 +136,11 @@ pub const PLANNED_PODS_ANNOTATION: &str = "joiner.sh/planned-pods";
 pub const CLAIM_UID_ANNOTATION: &str = "joiner.sh/nodeclaim-uid";
 /// Annotation: what the provider calls the machine of a claim while it has no provider id.
 pub const LAUNCH_HANDLE_ANNOTATION: &str = "joiner.sh/launch-handle";
+/// On pools: kinds of pods that machines of the pool came up for and that did not run there, how often, and when last. It must outlive the
+/// process that counts, or each restart would buy as many again.
+pub const FRUITLESS_MACHINES_ANNOTATION: &str = "joiner.sh/fruitless-machines";
+/// On pools: how many of its machines, one after the other, have not joined in time.
+pub const REGISTRATION_FAILURES_ANNOTATION: &str = "joiner.sh/registration-failures";
 /// Node of a simulated cluster: taints that go some time after it is ready, by `KEY` or `KEY:EFFECT`, separated by commas.
 pub const STARTUP_TAINTS_ANNOTATION: &str = "joiner.sh/startup-taints";
 /// Node of a simulated cluster: how long after it is ready they go.

@@ -32,8 +32,31 @@ pub fn claim_of(
     seed: u64,
     is_taken: impl Fn(&str) -> bool,
 ) -> NodeClaim {
+    let mut claim =
+        claim_with(pool, name(&pool.name_any(), pods, seed, is_taken), requirements(snapshot, machine));
+    claim.spec.resources = Some(ResourceRequests { requests: Some(requests(snapshot, machine)) });
+    let annotations = claim.metadata.annotations.get_or_insert_default();
+    annotations
+        .insert(names::MIN_VALUES_RELAXED_ANNOTATION.to_owned(), machine.min_values_relaxed.to_string());
+    annotations.insert(names::PLANNED_PODS_ANNOTATION.to_owned(), pods.join(","));
+    claim
+}
+
+/// A claim for whatever the template of a pool allows, for no pod: one of a number, each with a name of its own.
+pub fn claim_of_template(
+    pool: &NodePool,
+    number: usize,
+    seed: u64,
+    is_taken: impl Fn(&str) -> bool,
+) -> NodeClaim {
+    let own = [pool.uid().unwrap_or_default(), number.to_string()];
+    let name = name(&pool.name_any(), &own, seed, is_taken);
+    claim_with(pool, name, pool.spec.template.spec.requirements.clone())
+}
+
+/// What all claims of a pool have in common.
+fn claim_with(pool: &NodePool, name: String, requirements: Vec<NodeRequirement>) -> NodeClaim {
     let template = &pool.spec.template;
-    let requirements = requirements(snapshot, machine);
     let class = &template.spec.node_class_ref;
     let mut labels = template.metadata.labels.clone().unwrap_or_default();
     for requirement in &requirements {
@@ -50,9 +73,6 @@ pub fn claim_of(
         annotations
             .insert(names::NODEPOOL_HASH_VERSION_ANNOTATION.to_owned(), nodepool_hash::VERSION.to_owned());
     }
-    annotations
-        .insert(names::MIN_VALUES_RELAXED_ANNOTATION.to_owned(), machine.min_values_relaxed.to_string());
-    annotations.insert(names::PLANNED_PODS_ANNOTATION.to_owned(), pods.join(","));
     let owner = OwnerReference {
         api_version: names::API_VERSION.to_owned(),
         kind: kinds::NODE_POOL.to_owned(),
@@ -63,7 +83,7 @@ pub fn claim_of(
     };
     NodeClaim {
         metadata: ObjectMeta {
-            name: Some(name(&pool.name_any(), pods, seed, is_taken)),
+            name: Some(name),
             labels: Some(labels),
             annotations: Some(annotations),
             finalizers: Some(vec![names::TERMINATION_FINALIZER.to_owned()]),
@@ -77,7 +97,7 @@ pub fn claim_of(
             startup_taints: template.spec.startup_taints.clone(),
             expire_after: template.spec.expire_after.clone(),
             termination_grace_period: template.spec.termination_grace_period.clone(),
-            resources: Some(ResourceRequests { requests: Some(requests(snapshot, machine)) }),
+            resources: None,
         },
         status: None,
     }

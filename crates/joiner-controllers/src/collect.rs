@@ -17,13 +17,13 @@ use kube::ResourceExt;
 use crate::command::{Command, Failure, Step};
 use crate::decision::{Decided, subject_of};
 use crate::engine::Engine;
+use crate::metrics::Tripped;
 use crate::queue::Key;
 use crate::reports::Report;
+use crate::settings::BreakerSettings;
 use crate::steps::emptiness;
 use crate::steps::lifecycle::{is_true, signed};
 
-/// A list that lacks more machines than this at once, and more than a fifth, is not believed.
-const MOST_LOST: usize = 3;
 /// So many lists must be consistent before lists are believed again.
 const TO_TRUST: u8 = 2;
 
@@ -51,19 +51,24 @@ pub(crate) struct Examined {
 }
 
 /// Whether a list is to be believed, given how many of the machines that are known it lacks.
-fn is_plausible(missing: usize, known: usize) -> bool {
-    missing <= MOST_LOST.max(known / 5)
+fn is_plausible(missing: usize, known: usize, settings: &BreakerSettings) -> bool {
+    missing <= settings.missing_machines.max(known * settings.missing_percent / 100)
 }
 
 impl Distrust {
     /// A list has come; true if it has just lost all trust.
-    fn take(&mut self, provider: &str, missing: usize, known: usize) -> bool {
+    fn take(&mut self, provider: &str, missing: usize, known: usize, settings: &BreakerSettings) -> bool {
         let doubt = self.0.entry(provider.to_owned()).or_default();
-        if is_plausible(missing, known) {
+        if is_plausible(missing, known, settings) {
             doubt.lists = doubt.lists.saturating_sub(1);
             return false;
         }
         std::mem::replace(&mut doubt.lists, TO_TRUST) == 0
+    }
+
+    /// How many providers' lists are not believed now.
+    pub(crate) fn doubted(&self) -> usize {
+        self.0.values().filter(|doubt| doubt.lists > 0).count()
     }
 
     /// Of machines that the provider does not know, those that may be taken for gone.
@@ -101,13 +106,14 @@ impl Engine {
             .filter(|(id, claim)| !ids.contains(id.as_str()) && !self.has_ready_node(claim))
             .map(|(id, _)| id.clone())
             .collect();
-        if is_whole && self.lives.distrust.take(provider, missing.len(), joined.len()) {
+        let settings = self.settings.breakers;
+        if is_whole && self.lives.distrust.take(provider, missing.len(), joined.len(), &settings) {
             let (missing, known) = (missing.len() as u64, joined.len() as u64);
             let verdict = Verdict::ListDoubted { missing, known };
-            let decided = Decided::new(verdict, vec![Subject::new("Provider", provider, None)]);
-            let step = Step { decisions: vec![decided], ..Step::default() };
-            self.carry_out(Key::Collect, step, now);
+            self.tell_of_all(verdict, vec![Subject::new("Provider", provider, None)], now);
+            self.metrics.breaker_tripped(Tripped::Disappearance);
         }
+        self.metrics.set_breaker(Tripped::Disappearance, self.lives.distrust.doubted());
         let missing = if is_whole { missing } else { Vec::new() };
         if orphans.is_empty() && missing.is_empty() {
             self.lives.distrust.believe(provider, BTreeSet::new());
@@ -268,18 +274,19 @@ mod tests {
     #[test]
     fn a_list_that_lacks_many_is_not_believed_until_two_are_consistent() {
         let mut distrust = Distrust::default();
-        assert!(!distrust.take("a", 3, 3), "three may go at once");
+        let settings = BreakerSettings::default();
+        assert!(!distrust.take("a", 3, 3, &settings), "three may go at once");
         assert_eq!(distrust.believe("a", set(&["x"])), set(&["x"]));
-        assert!(!distrust.take("a", 20, 100));
-        assert!(distrust.take("a", 21, 100), "told once");
-        assert!(!distrust.take("a", 21, 100));
+        assert!(!distrust.take("a", 20, 100, &settings));
+        assert!(distrust.take("a", 21, 100, &settings), "told once");
+        assert!(!distrust.take("a", 21, 100, &settings));
         assert_eq!(distrust.believe("a", set(&["x", "y"])), set(&["x"]), "found twice");
         assert_eq!(distrust.believe("a", set(&["y", "z"])), set(&["y"]));
-        assert!(!distrust.take("a", 0, 100));
+        assert!(!distrust.take("a", 0, 100, &settings));
         assert_eq!(distrust.believe("a", set(&["w"])), set(&[]));
-        assert!(!distrust.take("a", 0, 100));
+        assert!(!distrust.take("a", 0, 100, &settings));
         assert_eq!(distrust.believe("a", set(&["v"])), set(&["v"]), "trusted again");
-        assert!(distrust.take("b", 4, 4), "each provider by itself");
+        assert!(distrust.take("b", 4, 4, &settings), "each provider by itself");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use kube::ResourceExt;
 
 use crate::engine::Engine;
 use crate::executor::Epoch;
-use crate::metrics::rows;
+use crate::metrics::{Tripped, rows};
 use crate::pods::CachedPod;
 use crate::provision::{self, Context, Proposal};
 use crate::queue::Key;
@@ -50,6 +50,9 @@ impl Engine {
         self.nominations.forget(|uid| in_need.contains(uid));
         self.batch.decided.retain(|uid, _| in_need.contains(uid));
         self.batch.refused.retain(|uid| self.batch.decided.contains_key(uid));
+        self.metrics.set_breaker(Tripped::Offering, self.health.paused(present.wall));
+        let on_probation = self.on_probation();
+        self.planning.put_on_probation(on_probation);
         let expected = self.nominations.expected(&self.cache, &in_need, &self.times, present, &self.settings);
         let context = Context {
             registry: &self.registry,
@@ -60,7 +63,17 @@ impl Engine {
             watches: &self.watches,
             now: present.wall,
         };
-        let waiting = provision::waiting(&self.cache, &context);
+        let mut waiting = provision::waiting(&self.cache, &context);
+        self.hold_runaways(&mut waiting, present.wall);
+        let context = Context {
+            registry: &self.registry,
+            settings: &self.settings,
+            health: &self.health,
+            expected: &expected,
+            provisionable: &self.provisionable,
+            watches: &self.watches,
+            now: present.wall,
+        };
         let retry = self.settings.retry_interval;
         let is_due = |uid: &str| {
             self.batch.decided.get(uid).is_none_or(|time| present.monotonic.since(*time) >= retry)
@@ -76,6 +89,7 @@ impl Engine {
         let snapshot = any_new.then(|| self.planning.snapshot(&self.cache, &waiting, &context));
         self.batch.opened = None;
         self.batch.last = None;
+        self.batch.again = None;
         self.batch.uids.clear();
         if !waiting.is_empty() || in_flight {
             // Pods without a place are tried again; those with one are, if they never arrive.
@@ -104,6 +118,7 @@ impl Engine {
             let plan = on_worker(move || {
                 let begun = Instant::now();
                 let plan = decide::decide(&snapshot, &options);
+                metrics.decided(plan.work);
                 metrics.observe(&rows::SCHEDULING_DURATION, &["provisioner"], begun.elapsed().as_secs_f64());
                 plan
             })
@@ -153,6 +168,7 @@ impl Engine {
             self.batch.decided.remove(&uid);
             again = true;
         }
+        self.one_at_a_time(&mut proposal);
         let refused: BTreeSet<&str> = proposal.refused.iter().map(|(key, _)| key.as_str()).collect();
         for pod in &question.waiting {
             match refused.contains(&*pod.key()) {
@@ -205,6 +221,18 @@ impl Engine {
         proposal.refused.retain(|(pod, _)| waits.contains_key(pod));
         proposal.price = proposal.claims.iter().map(|planned| planned.price).sum();
         left_over
+    }
+
+    /// Of the machines of a pool whose last ones did not join, one is tried. The pods of the others wait for what comes of it.
+    fn one_at_a_time(&mut self, proposal: &mut Proposal) {
+        let on_probation = self.on_probation();
+        let mut tried = on_probation.closed;
+        proposal.claims.retain(|planned| {
+            let pool = planned.claim.labels().get(joiner_api::names::NODEPOOL_LABEL);
+            let Some(pool) = pool.filter(|pool| on_probation.last.contains(*pool)) else { return true };
+            tried.insert(pool.clone())
+        });
+        proposal.price = proposal.claims.iter().map(|planned| planned.price).sum();
     }
 
     /// Works out at leisure how much cheaper any plan could have been; only screens ask.

@@ -85,7 +85,7 @@ pub fn subject_of_key(key: &Key) -> Subject {
     match key {
         Key::Claim(name) => Subject::new(kinds::NODE_CLAIM, name, None),
         Key::Node(name) => Subject::new("Node", name, None),
-        Key::Pool(name) => Subject::new(kinds::NODE_POOL, name, None),
+        Key::Pool(name) | Key::StaticPool(name) => Subject::new(kinds::NODE_POOL, name, None),
         Key::Machine(id) => Subject::new("Machine", id, None),
         Key::Provision | Key::Disruption | Key::Collect | Key::Adoption | Key::Event(_) | Key::Record => {
             Subject::new("Key", key.to_string(), None)

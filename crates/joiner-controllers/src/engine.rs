@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::duration::NillableDuration;
-use joiner_api::names::NODEPOOL_LABEL;
+use joiner_api::names::{NODEPOOL_LABEL, conditions};
 use joiner_provider::{Clock, Health, Monotonic, RankedOffering, Registry, Unregistered};
 use joiner_record::{Entry, Reason};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -16,6 +16,7 @@ use kube::{Client, ResourceExt};
 use tokio::sync::{mpsc, watch as signal};
 use tokio::task::JoinSet;
 
+use crate::breakers::Breakers;
 use crate::cache::{Change, ClusterCache, Store, WatchEvent};
 use crate::clock::Present;
 use crate::command::{Command, Step};
@@ -48,6 +49,8 @@ use crate::watch_health::WatchHealth;
 const ROOM: usize = 4096;
 /// So many launches are not kept waiting for others.
 const LAUNCHES: usize = 256;
+/// Answers that come within this time after a launch that failed are planned for together.
+const REPLAN_PAUSE: Duration = Duration::from_millis(200);
 /// The loop wakes at least so often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 /// Decisions a summary carries.
@@ -197,6 +200,7 @@ pub(crate) struct Engine {
     /// Without leading: everything has been looked at once.
     pub(crate) looked_around: bool,
     pub(crate) measured: Measured,
+    pub(crate) breakers: Breakers,
 }
 
 /// Pods that wait for the next decision.
@@ -209,12 +213,15 @@ pub(crate) struct Batch {
     pub(crate) decided: BTreeMap<String, Monotonic>,
     /// Of those, the ones that found no place.
     pub(crate) refused: BTreeSet<String>,
+    /// Pods whose machine could not be had are planned for again by then: they have waited for a batch before.
+    pub(crate) again: Option<Monotonic>,
 }
 
 impl Batch {
     /// When the batch closes, if one is open.
     pub(crate) fn due(&self, settings: &Settings) -> Option<Monotonic> {
-        Some((self.last? + settings.batch_idle).min(self.opened? + settings.batch_max))
+        let closes = (self.last? + settings.batch_idle).min(self.opened? + settings.batch_max);
+        Some(self.again.map_or(closes, |again| again.min(closes)))
     }
 }
 
@@ -241,7 +248,7 @@ impl Engine {
             registry,
             journal: Journal::new(settings.journal, settings.journal_bytes, clock.now(), settings.dry_run),
             clock,
-            planning: Planning::new(settings.respect_preferences),
+            planning: Planning::new(&settings),
             health: Health::new(settings.offering_pause),
             planned_offerings: BTreeMap::new(),
             settings,
@@ -285,6 +292,7 @@ impl Engine {
             epoch: Epoch::default(),
             looked_around: false,
             measured: Measured::default(),
+            breakers: Breakers::default(),
         }
     }
 
@@ -533,6 +541,11 @@ impl Engine {
                 self.batch.decided.remove(&*pod.uid);
             }
         }
+        if let Some(pod) = new.filter(|pod| pods::node_name(pod).is_some())
+            && old.is_some_and(|old| pods::node_name(old).is_none())
+        {
+            self.helped(pod, self.now());
+        }
         if new.is_none()
             && let Some(pod) = old
         {
@@ -554,6 +567,14 @@ impl Engine {
         if let Some(due) = self.batch.due(&self.settings) {
             self.queue.add(Key::Provision, due);
         }
+    }
+
+    /// Pods of a claim that came to nothing are planned for again, whatever batch is open. Launches of one decision fail close together, and
+    /// one decision is enough for all of them.
+    fn plan_again_soon(&mut self) {
+        let due = self.clock.monotonic() + REPLAN_PAUSE;
+        let due = *self.batch.again.get_or_insert(due);
+        self.queue.add(Key::Provision, due);
     }
 
     fn pod_on_node_changed(
@@ -658,7 +679,13 @@ impl Engine {
             for uid in planned.map(str::to_owned).collect::<BTreeSet<_>>() {
                 self.batch.decided.remove(&uid);
             }
-            self.enqueue(Key::Provision);
+            let launched =
+                change.old.as_deref().is_some_and(|of| lifecycle::is_true(of, conditions::LAUNCHED));
+            if launched {
+                self.enqueue(Key::Provision);
+            } else {
+                self.plan_again_soon();
+            }
         }
         if change.new.is_none() {
             for map in [&mut self.pod_events, &mut self.empty_since] {

@@ -5,6 +5,7 @@
 
 use kube::ResourceExt;
 
+use crate::breakers::Breakers;
 use crate::command::{Command, Step};
 use crate::decision::Moment;
 use crate::engine::Engine;
@@ -50,6 +51,8 @@ impl Engine {
         self.held.clear();
         self.batch.decided.clear();
         self.nominations = Nominations::default();
+        // Whoever led before has counted on, and pools say how far.
+        self.breakers = Breakers::default();
         self.adopt_unregistered();
         self.enqueue(Key::Collect);
         self.reconsider();

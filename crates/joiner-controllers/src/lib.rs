@@ -32,6 +32,7 @@
 //! Rejected: kube's `Controller`, whose pending set is hashed, so that two runs differ; locks around shared state; a reconciler that writes by itself.
 
 mod backoff;
+mod breakers;
 pub mod cache;
 pub mod claims;
 mod clock;
@@ -79,5 +80,5 @@ pub use lease::{Leadership, LeaseSettings};
 pub use metrics::Metrics;
 pub use portions::BusiestTurn;
 pub use pulse::Pulse;
-pub use settings::{LaneLimits, LaneSettings, Settings};
+pub use settings::{BreakerSettings, LaneLimits, LaneSettings, Settings};
 pub use summary::{Awaited, LastPlan, Summary};

@@ -25,6 +25,9 @@ use crate::steps::lifecycle::{condition, is_true};
 use crate::steps::registration_health::{Failed, Results};
 use crate::steps::{termination, transitions};
 
+/// Why a machine did not join that was launched.
+const REGISTRATION_FAILED: &str = "RegistrationFailed";
+
 /// What is remembered.
 #[derive(Debug, Default)]
 pub(crate) struct Lives {
@@ -91,6 +94,7 @@ impl Engine {
         let (Some(old), Some(new)) = (&change.old, &change.new) else {
             let gone = change.old.as_ref().and_then(|pool| pool.uid());
             gone.iter().for_each(|uid| drop(self.lives.registrations.remove(uid)));
+            change.old.iter().for_each(|pool| self.breakers.forget(pool));
             return;
         };
         let [before, after] = [old, new].map(|pool| pool.status.iter().flat_map(|status| &status.conditions));
@@ -140,6 +144,11 @@ impl Engine {
 
     fn count_registration(&mut self, claim: &NodeClaim, result: Result<(), Failed>) {
         let Some(pool) = self.owner_of(claim).cloned() else { return };
+        // A machine that was never launched cannot join: the provider says what is wrong.
+        let never_launched = matches!(&result, Err(failed) if failed.reason != REGISTRATION_FAILED);
+        if !never_launched {
+            self.count_joined(&pool, result.is_ok());
+        }
         self.lives.registrations.entry(pool.uid().unwrap_or_default()).or_default().add(result);
         self.enqueue(Key::Pool(pool.name_any()));
     }
@@ -157,7 +166,7 @@ impl Engine {
                 message: message.clone(),
             },
             Some(GaveUp::NotRegistered { message, .. }) => {
-                Failed { reason: "RegistrationFailed".to_owned(), message: message.clone() }
+                Failed { reason: REGISTRATION_FAILED.to_owned(), message: message.clone() }
             }
             _ => return,
         };

@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use crate::command::Failure;
 use crate::engine::Engine;
 use crate::executor::{Epoch, Executor};
+use crate::offerings::unavailable_now;
 use crate::provision::{self, Context};
 use crate::queue::Key;
 use crate::reports::Report;
@@ -120,7 +121,7 @@ impl Engine {
                 classes.entry(class.clone()).or_insert_with(|| OfClass {
                     stored: provision::stored_class(&self.cache, class),
                     types: provider.watch_types(class).current(),
-                    unavailable: self.health.unavailable(provider.name(), class, now),
+                    unavailable: unavailable_now(&self.registry, &self.health, &self.settings, class, now),
                 });
             let batch = batches.entry(provider.name().to_owned()).or_insert_with(|| Batch {
                 provider: provider.clone(),

@@ -45,6 +45,9 @@ pub struct Metrics {
     under_way: Family<LaneLabels, Gauge>,
     waiting: Family<LaneLabels, Gauge>,
     longest_stall_seconds: Gauge<f64, AtomicU64>,
+    breakers_tripped: Family<BreakerLabels, Gauge>,
+    breaker_trips: Family<BreakerLabels, Counter>,
+    decision_steps: Counter,
     counters: BTreeMap<&'static str, Family<Labels, Counter>>,
     histograms: BTreeMap<&'static str, Family<Labels, Histogram, Bounds>>,
     summaries: Mutex<BTreeMap<&'static str, BTreeMap<Labels, Observed>>>,
@@ -84,6 +87,43 @@ struct LaneLabels {
     lane: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BreakerLabels {
+    breaker: &'static str,
+}
+
+/// A breaker, as metrics name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tripped {
+    /// Machines that help nobody.
+    Runaway,
+    /// Machines that do not join.
+    Registration,
+    /// Lists that lack many machines at once.
+    Disappearance,
+    /// Nodes that are not ready.
+    ClusterHealth,
+    /// Offerings that could not be had.
+    Offering,
+}
+
+impl Tripped {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Runaway, Self::Registration, Self::Disappearance, Self::ClusterHealth, Self::Offering];
+
+    fn labels(self) -> BreakerLabels {
+        let breaker = match self {
+            Self::Runaway => "runaway",
+            Self::Registration => "registration",
+            Self::Disappearance => "disappearance",
+            Self::ClusterHealth => "cluster_health",
+            Self::Offering => "offering",
+        };
+        BreakerLabels { breaker }
+    }
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         let mut others = Registry::default();
@@ -95,6 +135,13 @@ impl Default for Metrics {
         let under_way = Family::default();
         let waiting = Family::default();
         let longest_stall_seconds = Gauge::default();
+        let (breakers_tripped, breaker_trips) = (Family::default(), Family::default());
+        for breaker in Tripped::ALL {
+            let tripped: &Family<BreakerLabels, Gauge> = &breakers_tripped;
+            drop(tripped.get_or_create(&breaker.labels()));
+            let trips: &Family<BreakerLabels, Counter> = &breaker_trips;
+            drop(trips.get_or_create(&breaker.labels()));
+        }
         let (mut counters, mut histograms) = (BTreeMap::new(), BTreeMap::new());
         let help = rows::help;
         registry.register("commands", help("commands_total"), commands.clone());
@@ -105,6 +152,10 @@ impl Default for Metrics {
         registry.register("calls_waiting", help("calls_waiting"), waiting.clone());
         let stall = "loop_longest_stall_seconds";
         registry.register(stall, help(stall), longest_stall_seconds.clone());
+        let decision_steps = Counter::default();
+        registry.register("decision_steps", help("decision_steps_total"), decision_steps.clone());
+        registry.register("breakers_tripped", help("breakers_tripped"), breakers_tripped.clone());
+        registry.register("breaker_trips", help("breaker_trips_total"), breaker_trips.clone());
         for row in rows::ALL {
             match row.kind {
                 Kind::Counter => {
@@ -129,6 +180,9 @@ impl Default for Metrics {
             under_way,
             waiting,
             longest_stall_seconds,
+            breakers_tripped,
+            breaker_trips,
+            decision_steps,
             counters,
             histograms,
             summaries: Mutex::default(),
@@ -267,6 +321,26 @@ impl Metrics {
 
     pub(crate) fn step_panicked(&self) {
         self.step_panics.inc();
+    }
+
+    /// A decision on pods took so many steps.
+    pub(crate) fn decided(&self, steps: u64) {
+        self.decision_steps.inc_by(steps);
+    }
+
+    /// Steps of all decisions on pods.
+    pub fn decision_steps(&self) -> u64 {
+        self.decision_steps.get()
+    }
+
+    /// A breaker has tripped.
+    pub(crate) fn breaker_tripped(&self, breaker: Tripped) {
+        self.breaker_trips.get_or_create(&breaker.labels()).inc();
+    }
+
+    /// What a breaker holds back now: kinds of pods, pools, lists, offerings; 1 for all nodes.
+    pub(crate) fn set_breaker(&self, breaker: Tripped, count: usize) {
+        self.breakers_tripped.get_or_create(&breaker.labels()).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn set_queue_depth(&self, depth: usize) {

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::instance_type::InstanceType;
 use joiner_api::names::{CAPACITY_TYPE_LABEL, ZONE_LABEL};
 use joiner_api::nodepool::NodeClassReference;
 use joiner_core::model::ids::ValueId;
 use joiner_core::model::{Catalogue, Snapshot};
-use joiner_provider::{OfferingKey, RankedOffering, TypeSet, Unavailable, offerings_of_claim};
+use joiner_provider::{
+    Health, OfferingKey, RankedOffering, Registry, TypeSet, Unavailable, offerings_of_claim,
+};
 
 use crate::provision::Context;
+use crate::settings::Settings;
 
 /// Offerings of a planned machine that are kept until it is launched. Whoever needs more has a claim that tells all.
 const KEPT: usize = 120;
@@ -33,8 +37,24 @@ pub(crate) fn with_stock(set: &TypeSet, unavailable: &Unavailable) -> Vec<Instan
 
 /// What machines of a class cannot be launched as now.
 pub(crate) fn unavailable(context: &Context, class: &NodeClassReference) -> Unavailable {
-    let provider = context.registry.provider_of(class);
-    provider.map(|of| context.health.unavailable(of.name(), class, context.now)).unwrap_or_default()
+    let Context { registry, health, settings, now, .. } = *context;
+    unavailable_now(registry, health, settings, class, now)
+}
+
+/// The same for whoever has no context.
+pub(crate) fn unavailable_now(
+    registry: &Registry,
+    health: &Health,
+    settings: &Settings,
+    class: &NodeClassReference,
+    now: Timestamp,
+) -> Unavailable {
+    let provider = registry.provider_of(class);
+    let mut unavailable = provider.map(|of| health.unavailable(of.name(), class, now)).unwrap_or_default();
+    if !settings.reserved_capacity {
+        unavailable.leave_out_reserved();
+    }
+    unavailable
 }
 
 /// What a planned machine may be launched as, in the order and at the prices of the plan: overlays may have changed both.

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use joiner_api::instance_type::InstanceType;
+use joiner_api::names::conditions::READY;
 use joiner_api::nodepool::NodeClassReference;
-use joiner_api::{NodeClaim, NodeOverlay};
+use joiner_api::{NodeClaim, NodeOverlay, NodePool};
 use joiner_core::model::Snapshot;
 use joiner_provider::{TypeSet, Unavailable};
 use joiner_state::{Cluster, Options, PodIntent, Problem};
@@ -20,6 +21,8 @@ use crate::cache::{Change, ClusterCache};
 use crate::offerings::{unavailable, with_stock};
 use crate::pods::{self, CachedPod};
 use crate::provision::{self, Context};
+use crate::settings::Settings;
+use crate::steps::breakers::registration::OnProbation;
 use crate::steps::nodepools;
 
 /// What planning knows.
@@ -35,12 +38,19 @@ pub struct Planning {
     overlaid: BTreeMap<String, (Arc<[InstanceType]>, Arc<TypeSet>)>,
     /// Objects that cannot be read, and why.
     problems: BTreeMap<String, String>,
+    /// Pools whose machines do not join.
+    on_probation: OnProbation,
 }
 
 impl Planning {
     /// Nothing known yet.
-    pub fn new(respect_preferences: bool) -> Self {
-        let options = Options { respect_preferences, note_duplicates: false, ..Options::default() };
+    pub fn new(settings: &Settings) -> Self {
+        let options = Options {
+            respect_preferences: settings.respect_preferences,
+            strict_limits: settings.strict_limits,
+            note_duplicates: false,
+            ..Options::default()
+        };
         Self {
             cluster: Cluster::new(options),
             intended: BTreeSet::new(),
@@ -48,7 +58,14 @@ impl Planning {
             pools: BTreeSet::new(),
             overlaid: BTreeMap::new(),
             problems: BTreeMap::new(),
+            on_probation: OnProbation::default(),
         }
+    }
+
+    /// How pools are used whose machines do not join.
+    pub fn put_on_probation(&mut self, pools: OnProbation) {
+        self.cluster.try_last(pools.last.clone());
+        self.on_probation = pools;
     }
 
     /// A pod has changed. One that waits is left out until somebody asks for it.
@@ -245,7 +262,11 @@ impl Planning {
                 well_known: &well_known,
                 now: context.now,
             };
-            let problem = self.cluster.add_nodepool(&nodepools::with_conditions(&facts)).err();
+            let mut as_it_is = nodepools::with_conditions(&facts);
+            if self.on_probation.closed.contains(&pool.name_any()) {
+                close(&mut as_it_is);
+            }
+            let problem = self.cluster.add_nodepool(&as_it_is).err();
             if problem.is_some() {
                 self.cluster.remove_nodepool(&pool.name_any());
             } else {
@@ -278,5 +299,16 @@ impl Planning {
             self.cluster.intend(key, *intent);
         }
         self.intended = wanted.into_keys().collect();
+    }
+}
+
+/// Makes a pool one that takes no pods now, with the reason that refused pods are told.
+fn close(pool: &mut NodePool) {
+    let conditions = pool.status.iter_mut().flat_map(|status| &mut status.conditions);
+    for ready in conditions.filter(|condition| condition.type_ == READY) {
+        ready.status = "False".to_owned();
+        ready.reason = "RegistrationsFailing".to_owned();
+        ready.message =
+            "its last machines did not join, and one more is just being tried: the pool is used again when that has joined".to_owned();
     }
 }

@@ -16,6 +16,7 @@ use joiner_state::requests::{Amounts, Limits, pod_requests};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Priority classes whose pods leave last.
 const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
@@ -311,6 +312,22 @@ pub fn node_name(pod: &CachedPod) -> Option<&str> {
     pod.node.as_deref()
 }
 
+/// Labels by which workloads tell the versions of their template apart. Others come and go: the API server itself adds some when a pod is bound.
+const REVISION_LABELS: [&str; 2] = ["controller-revision-hash", "pod-template-hash"];
+
+/// What pods of one template have in common, the same for every process: a pod without an owner is a kind of its own.
+pub fn kind(pod: &CachedPod) -> String {
+    let common = &pod.common;
+    let mut text = common.owner.clone();
+    if text.is_empty() {
+        text.push_str(&pod.uid);
+    }
+    for revision in REVISION_LABELS.iter().filter_map(|key| common.labels.get(*key)) {
+        text.extend(["\n", revision]);
+    }
+    format!("{:016x}", xxh3_64(text.as_bytes()))
+}
+
 /// Belongs to a DaemonSet.
 pub fn is_daemon(pod: &CachedPod) -> bool {
     pod.common.is_daemon
@@ -502,6 +519,25 @@ mod tests {
         assert_eq!(pods[1].volume_claims().collect::<Vec<_>>(), ["disk", "web-1-tmp"]);
         // Beside the parts in common: the row itself, its name and its uid.
         assert!(size_of::<CachedPod>() <= 96, "{} bytes", size_of::<CachedPod>());
+    }
+
+    #[test]
+    fn siblings_are_of_one_kind_until_their_template_changes() {
+        let of = |name: &str, labels: Value, owner: Option<&str>| {
+            let owners = owner.map(
+                |name| json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": "u"}]),
+            );
+            kind(&pod(json!({"metadata": {"name": name, "namespace": "shop", "uid": name, "labels": labels,
+                "ownerReferences": owners.unwrap_or_else(|| json!([]))}})))
+        };
+        let labels = |pod: &str, revision: &str| json!({"app": "db", "statefulset.kubernetes.io/pod-name": pod, "controller-revision-hash": revision});
+        let first = of("db-0", labels("db-0", "1"), Some("db"));
+        assert_eq!(first, of("db-1", labels("db-1", "1"), Some("db")));
+        assert_ne!(first, of("db-0", labels("db-0", "2"), Some("db")), "another template");
+        assert_ne!(first, of("db-0", labels("db-0", "1"), Some("other")));
+        let bound = json!({"app": "db", "controller-revision-hash": "1", "topology.kubernetes.io/zone": "a"});
+        assert_eq!(first, of("db-0", bound, Some("db")), "on a node");
+        assert_ne!(of("a", json!({}), None), of("b", json!({}), None), "nobody's pods");
     }
 
     #[test]

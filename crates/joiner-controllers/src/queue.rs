@@ -14,6 +14,8 @@ pub enum Key {
     Node(String),
     /// A pool, by name.
     Pool(String),
+    /// A pool of a fixed size and its machines, by name.
+    StaticPool(String),
     /// Pods without a place.
     Provision,
     /// Nodes that may go.
@@ -37,6 +39,7 @@ impl Key {
             Self::Claim(_) => "nodeclaim.lifecycle",
             Self::Node(_) => "node.termination",
             Self::Pool(_) => "nodepool.counter",
+            Self::StaticPool(_) => "static.provisioning",
             Self::Provision => "provisioner",
             Self::Disruption => "disruption",
             Self::Collect | Self::Machine(_) => "nodeclaim.garbagecollection",
@@ -53,6 +56,7 @@ impl fmt::Display for Key {
             Self::Claim(name) => write!(out, "nodeclaim/{name}"),
             Self::Node(name) => write!(out, "node/{name}"),
             Self::Pool(name) => write!(out, "nodepool/{name}"),
+            Self::StaticPool(name) => write!(out, "staticpool/{name}"),
             Self::Provision => out.write_str("provisioning"),
             Self::Disruption => out.write_str("disruption"),
             Self::Collect => out.write_str("collection"),

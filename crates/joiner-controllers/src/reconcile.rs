@@ -27,6 +27,7 @@ use crate::steps::emptiness::{self, Candidate, Stays};
 use crate::steps::hydration;
 use crate::steps::lifecycle::{self, status_patch, subject};
 use crate::steps::nodepools;
+use crate::steps::static_pools;
 use crate::steps::termination::{self, disrupted_taints};
 use crate::summary::LastPlan;
 
@@ -42,6 +43,7 @@ impl Engine {
             Key::Claim(name) => self.reconcile_claim(name, now),
             Key::Node(name) => self.reconcile_node(name, now),
             Key::Pool(name) => self.reconcile_pool(name, now),
+            Key::StaticPool(name) => self.reconcile_static_pool(name, now),
             Key::Provision => self.provision(),
             Key::Disruption => self.disrupt(now),
             Key::Collect if !self.leads() => {}
@@ -206,9 +208,49 @@ impl Engine {
             class_generation,
             claims: self.cache.claims_in_pool(name).map(|claim| &**claim).collect(),
             totals: self.roster.capacity_of(name),
+            breakers: self.breakers.annotations(&pool),
         };
         let step = nodepools::step(&facts);
         self.carry_out(Key::Pool(name.to_owned()), step, now);
+        if pool.spec.replicas.is_some() && self.settings.static_capacity {
+            self.enqueue(Key::StaticPool(name.to_owned()));
+        }
+    }
+
+    /// Keeps a pool of a fixed size at it.
+    fn reconcile_static_pool(&mut self, name: &str, now: Timestamp) {
+        let Some(pool) = self.cache.pools.get(name).cloned() else { return };
+        let class = &pool.spec.template.spec.node_class_ref;
+        if !self.settings.static_capacity || pool.spec.replicas.is_none() || !self.registry.serves(class) {
+            return;
+        }
+        let well_known: BTreeSet<String> = self.registry.types(class).well_known.iter().cloned().collect();
+        let stored = provision::class_of(&self.cache, &pool);
+        let ready = nodepools::with_conditions(&nodepools::Readiness {
+            pool: &pool,
+            class: stored.as_deref(),
+            class_trouble: self.watches.of_class(class),
+            well_known: &well_known,
+            now,
+        });
+        let conditions = ready.status.iter().flat_map(|status| &status.conditions);
+        let ready = conditions.into_iter().any(|of| of.type_ == conditions::READY && of.status == "True");
+        let on_probation = self.is_on_probation(&pool);
+        let machines = self.cache.claims_in_pool(name).map(|claim| {
+            let node = self.cache.nodes_of(claim).first().map(|node| &***node);
+            let pods = node.map(|node| self.cache.pods_on(&node.name_any()).map(|pod| &**pod).collect());
+            static_pools::Machine { claim, node, pods: pods.unwrap_or_default() }
+        });
+        let step = static_pools::step(&static_pools::Facts {
+            pool: &pool,
+            ready,
+            on_probation,
+            machines: machines.collect(),
+            seed: self.settings.seed,
+            is_taken: &|name| self.cache.claims.get(name).is_some(),
+            now,
+        });
+        self.carry_out(Key::StaticPool(name.to_owned()), step, now);
     }
 
     /// Pods that need a place: those the scheduler refused, and those whose node goes.
@@ -318,6 +360,8 @@ impl Engine {
         let to_examine = self.to_examine(&spared);
         let pools: Vec<Arc<NodePool>> = provision::pools(&self.cache, &self.registry).cloned().collect();
         let wait = self.settings.validation_wait;
+        let paused = self.too_many_unready(now);
+        requeue |= paused;
         for pool in &pools {
             let pool_name = pool.name_any();
             let all = candidates(&self.cache, &self.registry, &pool_name, &to_examine, &spared);
@@ -354,9 +398,10 @@ impl Engine {
                 let name = of.claim.name_any();
                 !self.leaving.contains(&name) && !self.busy.contains_key(&Key::Claim(name))
             });
+            let allowed = if paused { 0 } else { allowed };
             let chosen = emptiness::choose(ready.collect(), allowed);
             requeue |= chosen.len() < wanted;
-            if blocked && wanted > 0 {
+            if blocked && wanted > 0 && !paused {
                 let note = Note::of(&**pool, &Verdict::DisruptionBlocked, None);
                 let notes = note.map(|note| note.quiet_for(BUDGET_QUIET)).into_iter().collect();
                 steps.push((Key::Disruption, Step { notes, ..Step::default() }));

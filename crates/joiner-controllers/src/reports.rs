@@ -16,6 +16,7 @@ use crate::command::{Command, Done, Failure, Step};
 use crate::deciding::Question;
 use crate::decision::{Decided, subject_of};
 use crate::engine::Engine;
+use crate::metrics::Tripped;
 use crate::pods::CachedPod;
 use crate::portions::Answers;
 use crate::queue::Key;
@@ -284,7 +285,9 @@ impl Engine {
                 };
                 for scope in scopes {
                     self.health.failed(&provider, scope.clone(), retry_after, now);
+                    self.metrics.breaker_tripped(Tripped::Offering);
                 }
+                self.metrics.set_breaker(Tripped::Offering, self.health.paused(now));
                 let step = lifecycle::launch_failed(&claim, &error, now);
                 // A claim that is given up says so by itself.
                 if step.decisions.is_empty() {

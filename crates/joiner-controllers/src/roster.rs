@@ -11,6 +11,7 @@ use kube::ResourceExt;
 
 use crate::cache::ClusterCache;
 use crate::pods;
+use crate::steps::breakers::cluster_health::Nodes;
 use crate::steps::emptiness;
 use crate::steps::lifecycle::is_true;
 use crate::steps::nodepools::{self, Capacity, Totals as PoolTotals};
@@ -34,6 +35,8 @@ pub(crate) struct Roster {
     generations: BTreeMap<NodeClassReference, u64>,
     /// Machines by phase.
     phases: BTreeMap<Phase, usize>,
+    /// Those that neither start nor go, and how many of them are not ready.
+    nodes: Nodes,
     /// What all of them cost, in billionths of a dollar per hour: sums of whole numbers stay true however often a row comes and goes.
     cost: i64,
 }
@@ -66,6 +69,8 @@ struct Row {
     pool: Option<String>,
     standing: bool,
     used: bool,
+    /// Neither starts nor goes, and is not ready; nothing for others.
+    unready: Option<bool>,
     /// What it has, by pool, unless it is going.
     capacity: Option<(String, Capacity)>,
     empty: bool,
@@ -112,6 +117,8 @@ impl Roster {
             *count -= 1;
         }
         self.cost -= row.cost;
+        self.nodes.all -= usize::from(row.unready.is_some());
+        self.nodes.unready -= usize::from(row.unready == Some(true));
         if let Some((pool, capacity)) = &row.capacity
             && let Some(totals) = self.capacity.get_mut(pool)
         {
@@ -148,6 +155,7 @@ impl Roster {
             pool: None,
             standing: false,
             used: false,
+            unready: None,
             capacity: None,
             empty: false,
         };
@@ -164,6 +172,7 @@ impl Roster {
                 emptiness::is_initialised(node) && !is_true(claim, conditions::INSTANCE_TERMINATING);
             let deleting = going || node.metadata.deletion_timestamp.is_some();
             row.used = row.standing && (deleting || !emptiness::is_ready(node));
+            row.unready = (row.standing && !deleting && ours).then(|| !emptiness::is_ready(node));
             let count = self.pools.entry(pool.clone()).or_default();
             count.standing += u64::from(row.standing);
             count.used += u64::from(row.used);
@@ -182,6 +191,8 @@ impl Roster {
             *self.phases.entry(phase).or_default() += 1;
         }
         self.cost += row.cost;
+        self.nodes.all += usize::from(row.unready.is_some());
+        self.nodes.unready += usize::from(row.unready == Some(true));
         self.rows.insert(name, row);
     }
 
@@ -194,6 +205,11 @@ impl Roster {
             leaving: count(Phase::Leaving),
             dollars_per_hour: self.cost as f64 / 1e9,
         }
+    }
+
+    /// Nodes that neither start nor go.
+    pub(crate) fn nodes(&self) -> Nodes {
+        self.nodes
     }
 
     /// The machines of a pool that count for its budgets; those named in `leaving` are as good as going.

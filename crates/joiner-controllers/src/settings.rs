@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use joiner_core::decide;
 
+/// Steps that a live decision may take for each dollar per hour it spends, beyond a least: a few milliseconds, which a saving of a hundredth pays back
+/// within the hour.
+const STEPS_PER_USD: u64 = 1_000_000;
+
 /// The limits of one kind of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneLimits {
@@ -39,6 +43,46 @@ impl Default for LaneSettings {
             provider: lane(32, 4096, None),
             reads: lane(64, 16_384, None),
             events: lane(16, 8192, Some(200)),
+        }
+    }
+}
+
+/// When breakers trip: they stop what goes on doing harm. A number of 0 keeps its breaker from ever tripping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BreakerSettings {
+    /// So many machines came up for pods of a kind, and none of the pods ran there: no more are bought for them.
+    pub runaway_machines: u32,
+    /// For so long; twice as long after each machine more.
+    pub runaway_pause: Duration,
+    /// But no longer than this.
+    pub runaway_longest: Duration,
+    /// So many machines of a pool in a row did not join: it is tried last, with one machine at a time.
+    pub registration_failures: u32,
+    /// A list that lacks more machines than this, and more than the share below, is not believed.
+    pub missing_machines: usize,
+    /// In percent of the machines that are known.
+    pub missing_percent: usize,
+    /// If more nodes than this, and more than the share below, are not ready, no node goes by joiner's own will.
+    pub unready_nodes: usize,
+    /// In percent of the nodes that neither start nor go.
+    pub unready_percent: usize,
+    /// Until it has been better for so long.
+    pub unready_quiet: Duration,
+}
+
+impl Default for BreakerSettings {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            runaway_machines: 3,
+            runaway_pause: seconds(5 * 60),
+            runaway_longest: seconds(60 * 60),
+            registration_failures: 3,
+            missing_machines: 3,
+            missing_percent: 20,
+            unready_nodes: 3,
+            unready_percent: 45,
+            unready_quiet: seconds(120),
         }
     }
 }
@@ -109,6 +153,14 @@ pub struct Settings {
     pub dry_run: bool,
     /// Prices and capacity of NodeOverlays count.
     pub node_overlays: bool,
+    /// Machines that are leaving or being replaced count against limits until they are gone.
+    pub strict_limits: bool,
+    /// Machines are launched into reserved capacity.
+    pub reserved_capacity: bool,
+    /// Pools of a fixed size are kept.
+    pub static_capacity: bool,
+    /// When breakers trip.
+    pub breakers: BreakerSettings,
 }
 
 impl Default for Settings {
@@ -118,7 +170,11 @@ impl Default for Settings {
             batch_idle: seconds(1),
             batch_max: seconds(10),
             respect_preferences: true,
-            packing: decide::Options { packing: decide::Packing::Cheapest, ..decide::Options::default() },
+            packing: decide::Options {
+                packing: decide::Packing::Cheapest,
+                steps_per_usd: Some(STEPS_PER_USD),
+                ..decide::Options::default()
+            },
             seed: 0,
             launch_timeout: seconds(5 * 60),
             registration_timeout: seconds(15 * 60),
@@ -146,6 +202,10 @@ impl Default for Settings {
             record_interval: seconds(60),
             dry_run: false,
             node_overlays: true,
+            strict_limits: false,
+            reserved_capacity: true,
+            static_capacity: true,
+            breakers: BreakerSettings::default(),
         }
     }
 }

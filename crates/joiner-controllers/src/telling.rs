@@ -1,6 +1,7 @@
 //! What the loop tells besides its steps: kinds that cannot be observed, and the last decisions as an object of the API.
 
-use joiner_record::{Disabled, Verdict};
+use jiff::Timestamp;
+use joiner_record::{Disabled, Subject, Verdict};
 
 use crate::cache::Watched;
 use crate::command::{Command, Step};
@@ -21,7 +22,7 @@ impl Engine {
             self.cache.set_absent(&watched);
         }
         if let Some(trouble) = told {
-            self.tell_of_watch(Verdict::WatchTrouble(trouble));
+            self.tell_of_all(Verdict::WatchTrouble(trouble), Vec::new(), self.now());
             if disabled(&watched) == Disabled::PoolsOfClass {
                 self.classes_changed();
             }
@@ -31,7 +32,8 @@ impl Engine {
     pub(crate) fn watch_recovered(&mut self, watched: &Watched) {
         let now = self.present().monotonic;
         let Some((resource, after)) = self.watches.recovered(watched, now) else { return };
-        self.tell_of_watch(Verdict::WatchRecovered { resource, after_seconds: after.as_secs() });
+        let verdict = Verdict::WatchRecovered { resource, after_seconds: after.as_secs() };
+        self.tell_of_all(verdict, Vec::new(), self.now());
         // Whatever was refused may have been refused for want of it.
         self.batch.decided.clear();
         self.classes_changed();
@@ -39,12 +41,13 @@ impl Engine {
         self.enqueue(Key::Provision);
     }
 
-    fn tell_of_watch(&mut self, verdict: Verdict) {
+    /// Tells what is about no object of the API: as an event it is about the record of decisions.
+    pub(crate) fn tell_of_all(&mut self, verdict: Verdict, subjects: Vec<Subject>, now: Timestamp) {
         let namespace = self.settings.record_namespace.as_deref().unwrap_or("default");
         let about = record_map::of(self.journal.ring(), namespace);
         let notes = Note::of(&about, &verdict, None).into_iter().collect();
-        let decisions = vec![Decided::new(verdict, Vec::new())];
-        self.carry_out(Key::Record, Step { notes, decisions, ..Step::default() }, self.now());
+        let decisions = vec![Decided::new(verdict, subjects)];
+        self.carry_out(Key::Record, Step { notes, decisions, ..Step::default() }, now);
     }
 
     /// Writes the last decisions to the API if there is news, and it was not done a short while ago.

@@ -33,6 +33,8 @@ pub struct Options {
     pub node_charge_nano_usd: Option<i64>,
     /// Work [`Packing::Cheapest`] may cost beyond the original's strategy.
     pub packing_work: PackingWork,
+    /// With a number, the work beyond the original's strategy is no more than is worth it: so many steps for each dollar per hour that the plan costs.
+    pub steps_per_usd: Option<u64>,
     /// Where the search for a cheaper packing draws from.
     pub seed: u64,
     /// By what share a plan may be dearer to keep what pods only prefer.
@@ -52,6 +54,7 @@ impl Default for Options {
             bound_work: crate::bound::DEFAULT_WORK,
             node_charge_nano_usd: None,
             packing_work: PackingWork::default(),
+            steps_per_usd: None,
             seed: 0,
             preference_premium: 0.03,
             max_types: 60,
@@ -143,14 +146,16 @@ pub fn decide(snapshot: &Snapshot, options: &Options) -> Plan {
 /// The same for a caller that holds what can be prepared.
 pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Options) -> Plan {
     let shared = shared_work(snapshot, options);
-    let options = &shared;
-    let mut run = Run::new(snapshot, prepared, options, GivenUp::default());
-    if options.packing == Packing::Upstream {
+    let worth;
+    let mut run = Run::new(snapshot, prepared, &shared, GivenUp::default());
+    if shared.packing == Packing::Upstream {
         return run.into_plan(None);
     }
     let original = First { bill: run.bill(), places: run.places() };
+    worth = worth_it(snapshot, &shared, original.bill);
+    run.scratch.options = &worth;
     run.improve();
-    let given_up = give_up_what_is_too_dear(&mut run, snapshot, prepared, options, original);
+    let given_up = give_up_what_is_too_dear(&mut run, snapshot, prepared, &worth, original);
     cheapest::shorten_lists(&mut run.scratch);
     Plan { given_up, ..run.into_plan(Some(original.bill)) }
 }
@@ -220,6 +225,19 @@ fn shared_work(snapshot: &Snapshot, options: &Options) -> Options {
     const SHARE: f64 = 0.15;
     let two = snapshot.pods.len() as u64 >= PackingWork::MANY && has_wishes(snapshot);
     let packing_work = if two { options.packing_work.times(SHARE) } else { options.packing_work };
+    Options { packing_work, ..options.clone() }
+}
+
+/// Work in step with the money at stake: a search that costs more than it can save is not worth it, and whoever decides on few pods all the time
+/// does so often.
+fn worth_it(snapshot: &Snapshot, options: &Options, bill: Bill) -> Options {
+    /// Whatever the price: some milliseconds.
+    const LEAST: f64 = 1_000_000.0;
+    let Some(per_usd) = options.steps_per_usd else { return options.clone() };
+    let steps = LEAST + per_usd as f64 * (bill.price_nano_usd as f64 / 1e9);
+    let all = options.packing_work.of(snapshot.pods.len() as u64) as f64;
+    let packing_work =
+        if steps < all { options.packing_work.times(steps / all) } else { options.packing_work };
     Options { packing_work, ..options.clone() }
 }
 

@@ -83,6 +83,11 @@ impl Health {
         unavailable
     }
 
+    /// How many scopes are left alone now.
+    pub fn paused(&self, now: Timestamp) -> usize {
+        self.providers.values().flat_map(BTreeMap::values).filter(|failure| failure.is_paused(now)).count()
+    }
+
     /// When the first of the present pauses ends: what was refused may then be possible.
     pub fn next_recovery(&self, now: Timestamp) -> Option<Timestamp> {
         let failures = self.providers.values().flat_map(BTreeMap::values);
@@ -97,6 +102,7 @@ pub struct Unavailable {
     zones: BTreeSet<(String, Option<String>)>,
     quotas: Vec<(BTreeSet<String>, Option<String>)>,
     subnets: BTreeSet<String>,
+    without_reserved: bool,
 }
 
 impl Unavailable {
@@ -127,6 +133,11 @@ impl Unavailable {
         }
     }
 
+    /// Leaves reserved capacity out, whatever there is of it.
+    pub fn leave_out_reserved(&mut self) {
+        self.without_reserved = true;
+    }
+
     /// Whether an offering cannot be had.
     pub fn contains(&self, key: &OfferingKey) -> bool {
         let in_zone = || {
@@ -141,7 +152,7 @@ impl Unavailable {
                     && (capacity_type.is_none() || key.capacity_type == *capacity_type)
             })
         };
-        self.offerings.contains(key) || in_zone() || in_quota()
+        self.without_reserved && key.is_reserved() || self.offerings.contains(key) || in_zone() || in_quota()
     }
 
     /// Subnets without addresses.
@@ -155,6 +166,7 @@ impl Unavailable {
             && self.zones.is_empty()
             && self.quotas.is_empty()
             && self.subnets.is_empty()
+            && !self.without_reserved
     }
 }
 

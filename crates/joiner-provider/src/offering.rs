@@ -36,6 +36,11 @@ impl OfferingKey {
         }
     }
 
+    /// Draws on a reservation.
+    pub fn is_reserved(&self) -> bool {
+        self.reservation.is_some() || self.capacity_type.as_deref() == Some("reserved")
+    }
+
     /// What the labels of a machine say it was bought as. They do not tell reservations.
     pub fn of_labels(labels: &BTreeMap<String, String>) -> Option<Self> {
         Some(Self {

@@ -56,6 +56,17 @@ pub enum Verdict {
         /// What it costs.
         usd_per_hour: f64,
     },
+    /// A pool of a fixed size gets machines, or has too many. Subjects: the pool, then the claims.
+    Resized {
+        /// How many machines it is to have.
+        wanted: u64,
+        /// How many it has that stay.
+        have: u64,
+        /// How many are created.
+        created: u64,
+        /// How many go.
+        removed: u64,
+    },
     /// A claim has reached its age. Subject: the claim.
     Expired {
         /// The age.
@@ -74,6 +85,16 @@ pub enum Verdict {
         missing: u64,
         /// Machines that are known.
         known: u64,
+    },
+    /// A breaker has tripped: something is not done until its cause has passed. Subjects: the pods, the pool; none for all nodes.
+    BreakerTripped {
+        /// Which, and what tripped it.
+        breaker: Breaker,
+    },
+    /// What a breaker kept from being done is done again. Subjects as above.
+    BreakerReset {
+        /// Which.
+        breaker: BreakerKind,
     },
     /// Something could not be done. Subject: the object of the command.
     Failed {
@@ -112,10 +133,13 @@ impl Verdict {
             Self::Launched { .. } => "launched",
             Self::GaveUp { .. } => "gaveUp",
             Self::Emptied { .. } => "emptied",
+            Self::Resized { .. } => "resized",
             Self::Expired { .. } => "expired",
             Self::Terminated => "terminated",
             Self::Collected { .. } => "collected",
             Self::ListDoubted { .. } => "listDoubted",
+            Self::BreakerTripped { .. } => "breakerTripped",
+            Self::BreakerReset { .. } => "breakerReset",
             Self::Failed { .. } => "failed",
             Self::DisruptionBlocked => "disruptionBlocked",
             Self::Evicted { .. } => "evicted",
@@ -131,12 +155,15 @@ impl Verdict {
             | Self::Launched { .. }
             | Self::GaveUp { .. }
             | Self::Emptied { .. }
+            | Self::Resized { .. }
             | Self::Expired { .. }
             | Self::Terminated
             | Self::Collected { .. } => true,
             Self::Nominated { .. }
             | Self::Refused { .. }
             | Self::ListDoubted { .. }
+            | Self::BreakerTripped { .. }
+            | Self::BreakerReset { .. }
             | Self::Failed { .. }
             | Self::DisruptionBlocked
             | Self::Evicted { .. }
@@ -208,6 +235,91 @@ pub enum GaveUp {
         within_seconds: u64,
         /// What its condition says.
         message: String,
+    },
+}
+
+/// A breaker that has tripped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Breaker {
+    /// Machines came up for pods of one kind, one after the other, and none of these pods ran there: no more are bought for them for a while.
+    Runaway {
+        /// How many machines.
+        machines: u64,
+        /// The node of the last one.
+        node: String,
+        /// In what that node is not what was planned, if that can be told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        difference: Option<Difference>,
+        /// How many pods wait.
+        pods: u64,
+        /// When one more machine is tried.
+        retry_after_seconds: u64,
+    },
+    /// Machines of a pool do not join, one after the other: it is tried after all others, and one machine at a time.
+    Registration {
+        /// How many in a row.
+        failures: u64,
+    },
+    /// So many nodes are not ready that none goes by joiner's own will.
+    ClusterHealth {
+        /// Nodes that are not ready.
+        unready: u64,
+        /// Nodes, those that start or go left aside.
+        nodes: u64,
+    },
+}
+
+impl Breaker {
+    /// Which it is.
+    pub fn kind(&self) -> BreakerKind {
+        match self {
+            Self::Runaway { .. } => BreakerKind::Runaway,
+            Self::Registration { .. } => BreakerKind::Registration,
+            Self::ClusterHealth { .. } => BreakerKind::ClusterHealth,
+        }
+    }
+}
+
+/// The breakers that are told as such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BreakerKind {
+    /// Machines that help nobody.
+    Runaway,
+    /// Machines that do not join.
+    Registration,
+    /// Nodes that are not ready.
+    ClusterHealth,
+}
+
+/// In what a node is not what was planned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Difference {
+    /// It has a taint that its claim does not name.
+    Taint {
+        /// As `key=value:Effect`.
+        taint: String,
+    },
+    /// A label of its claim is not on it, or says something else.
+    Label {
+        /// The key.
+        key: String,
+        /// What the claim says.
+        planned: String,
+        /// What the node says, if anything.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        found: Option<String>,
+    },
+    /// It offers less of a resource than its claim.
+    Resource {
+        /// Its name.
+        resource: String,
+        /// What the claim says.
+        planned: String,
+        /// What the node says.
+        found: String,
     },
 }
 

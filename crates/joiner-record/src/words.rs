@@ -1,7 +1,7 @@
 //! Decisions in words: the one place that makes sentences of them, for screens, events, logs and pages.
 
 use crate::decision::{Alternative, Decision, Outcome, Reason, Subject, Verb};
-use crate::verdict::{GaveUp, Orphan, Verdict};
+use crate::verdict::{Breaker, BreakerKind, Difference, GaveUp, Orphan, Verdict};
 use crate::watch::{Disabled, Resource, Trouble, WatchTrouble, WatchVerb};
 
 /// An event about one of a decision's subjects.
@@ -71,6 +71,13 @@ fn said(decision: &Decision) -> String {
             }
         },
         Verdict::Emptied { usd_per_hour } => format!("{name} is empty and goes, ${usd_per_hour:.4}/h saved"),
+        Verdict::Resized { wanted, have, created, removed } => {
+            let what = match (created, removed) {
+                (created, 0) => format!("{} more", plural(*created, "machine")),
+                (_, removed) => format!("{} too many", plural(*removed, "machine")),
+            };
+            format!("nodepool/{name} is to have {} and has {have}: {what}", plural(*wanted, "machine"))
+        }
         Verdict::Expired { expire_after } => format!("{name} is older than {expire_after}"),
         Verdict::Terminated => format!("{name} is gone"),
         Verdict::Collected { orphan: Orphan::Machine } => format!("machine {name} has no claim and is ended"),
@@ -78,6 +85,15 @@ fn said(decision: &Decision) -> String {
         Verdict::ListDoubted { missing, known } => format!(
             "provider {name} lists {missing} of {known} known machines no longer: nothing goes for it, each is asked for by itself"
         ),
+        Verdict::BreakerTripped { breaker } => match (breaker, first) {
+            (Breaker::Runaway { .. }, Some(pod)) => format!("pod {}: {}", pod.key(), tripped(breaker)),
+            (_, Some(subject)) => format!("{}: {}", object(subject), tripped(breaker)),
+            (_, None) => tripped(breaker),
+        },
+        Verdict::BreakerReset { breaker } => match first {
+            Some(subject) => format!("{}: {}", object(subject), reset(*breaker)),
+            None => reset(*breaker).to_owned(),
+        },
         Verdict::Failed { verb, message, retry_after_seconds } => {
             let nothing = Subject::default();
             let tried = command(*verb, first.unwrap_or(&nothing));
@@ -128,13 +144,83 @@ pub fn event(verdict: &Verdict, place: Option<&Subject>) -> Option<EventWords> {
         Verdict::WatchRecovered { resource, after_seconds } => {
             words("WatchRecovered", false, format!("watch of {resource} works again after {after_seconds} s"))
         }
+        Verdict::ListDoubted { missing, known } => {
+            let message = format!(
+                "a list of machines lacks {missing} of {known} that are known: none goes for it, each is asked for by itself"
+            );
+            words("ListDoubted", true, message)
+        }
+        Verdict::BreakerTripped { breaker } => {
+            let reason = match breaker.kind() {
+                BreakerKind::Runaway => "RunawayLaunches",
+                BreakerKind::Registration => "RegistrationsFailing",
+                BreakerKind::ClusterHealth => "ClusterUnhealthy",
+            };
+            words(reason, true, tripped(breaker))
+        }
+        Verdict::BreakerReset { breaker } => {
+            let reason = match breaker {
+                BreakerKind::Runaway => "LaunchesResumed",
+                BreakerKind::Registration => "RegistrationsWork",
+                BreakerKind::ClusterHealth => "ClusterHealthy",
+            };
+            words(reason, false, reset(*breaker).to_owned())
+        }
         Verdict::Launched { .. }
         | Verdict::GaveUp { .. }
+        | Verdict::Resized { .. }
         | Verdict::Expired { .. }
         | Verdict::Terminated
         | Verdict::Collected { .. }
-        | Verdict::ListDoubted { .. }
         | Verdict::Failed { .. } => None,
+    }
+}
+
+/// Why a breaker has tripped, and what follows.
+pub fn tripped(breaker: &Breaker) -> String {
+    match breaker {
+        Breaker::Runaway { machines, node, difference, pods: _, retry_after_seconds } => {
+            let why = difference
+                .as_ref()
+                .map_or(String::new(), |of| format!(", the last of them because it {}", differs(of)));
+            format!(
+                "{} came up for pods of this kind and none of these pods ran there{why} (node/{node}); no more are bought for them, one is tried again in {} min",
+                plural(*machines, "machine"),
+                retry_after_seconds.div_ceil(60)
+            )
+        }
+        Breaker::Registration { failures } => format!(
+            "{} in a row did not join in time: the pool is tried after all others, one machine at a time, until one joins",
+            plural(*failures, "machine")
+        ),
+        Breaker::ClusterHealth { unready, nodes } => format!(
+            "{unready} of {} are not ready: none is removed by joiner's own will until that is better; machines for pods are bought as always",
+            plural(*nodes, "node")
+        ),
+    }
+}
+
+/// In what a node is not what was planned.
+fn differs(difference: &Difference) -> String {
+    match difference {
+        Difference::Taint { taint } => format!("has the taint `{taint}`, which its pool does not promise"),
+        Difference::Label { key, planned, found: Some(found) } => {
+            format!("has the label `{key}: {found}` and should have `{planned}`")
+        }
+        Difference::Label { key, planned, found: None } => format!("lacks the label `{key}: {planned}`"),
+        Difference::Resource { resource, planned, found } => {
+            format!("offers `{found}` of {resource}, where `{planned}` was planned with")
+        }
+    }
+}
+
+fn reset(breaker: BreakerKind) -> &'static str {
+    match breaker {
+        BreakerKind::Runaway => {
+            "a pod of this kind runs on the machine bought for it: machines are bought as always"
+        }
+        BreakerKind::Registration => "a machine has joined: the pool is used as always",
+        BreakerKind::ClusterHealth => "enough nodes are ready again: nodes that nobody needs may go",
     }
 }
 

@@ -8,9 +8,9 @@ use std::fmt::Write;
 use jiff::Timestamp;
 use joiner_core::explain::{Amount, Cause, Counts, LimitReached, Listed, Reject, Shortage, TopologyRule};
 use joiner_record::{
-    Alternative, Command, Completed, Decision, DecisionId, Disabled, Entry, GaveUp, Machine, Nomination,
-    Orphan, Outcome, PriceChange, Reason, Resource, Ring, Subject, Trouble, Verb, Verdict, WatchTrouble,
-    WatchVerb, words,
+    Alternative, Breaker, BreakerKind, Command, Completed, Decision, DecisionId, Difference, Disabled, Entry,
+    GaveUp, Machine, Nomination, Orphan, Outcome, PriceChange, Reason, Resource, Ring, Subject, Trouble,
+    Verb, Verdict, WatchTrouble, WatchVerb, words,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -225,6 +225,21 @@ fn decisions() -> Vec<Decision> {
         Reason::new(None, causes()[31].clone()),
     ];
     let gave_up = |why| Verdict::GaveUp { why };
+    let runaway = |difference| Verdict::BreakerTripped {
+        breaker: Breaker::Runaway {
+            machines: 3,
+            node: text("node-a"),
+            difference,
+            pods: 2,
+            retry_after_seconds: 300,
+        },
+    };
+    let label = |found: Option<&str>| Difference::Label {
+        key: text("example.com/team"),
+        planned: text("web"),
+        found: found.map(str::to_owned),
+    };
+    let memory = Difference::Resource { resource: text("memory"), planned: text("8Gi"), found: text("7Gi") };
     let denied = |what, plural: &str, group: &str, disables| {
         Verdict::WatchTrouble(trouble(what, WatchVerb::List, group, plural, disables))
     };
@@ -264,6 +279,16 @@ fn decisions() -> Vec<Decision> {
         ),
         decision(0, Verdict::Emptied { usd_per_hour: 0.25 }, vec![node("node-a"), claim("c")]),
         decision(0, Verdict::Expired { expire_after: text("720h") }, vec![claim("c")]),
+        decision(
+            0,
+            Verdict::Resized { wanted: 3, have: 1, created: 2, removed: 0 },
+            vec![Subject::new("NodePool", "base", None), claim("c")],
+        ),
+        decision(
+            0,
+            Verdict::Resized { wanted: 1, have: 2, created: 0, removed: 1 },
+            vec![Subject::new("NodePool", "base", None), claim("c")],
+        ),
         decision(0, Verdict::Terminated, vec![claim("c")]),
         decision(
             0,
@@ -277,6 +302,32 @@ fn decisions() -> Vec<Decision> {
             vec![claim("c")],
         ),
         decision(0, Verdict::DisruptionBlocked, vec![Subject::new("NodePool", "default", None)]),
+        decision(0, runaway(None), vec![pod("a")]),
+        decision(
+            0,
+            runaway(Some(Difference::Taint { taint: text("a=b:NoSchedule") })),
+            vec![pod("a"), pod("b")],
+        ),
+        decision(0, runaway(Some(label(None))), vec![pod("a")]),
+        decision(0, runaway(Some(label(Some("db")))), vec![pod("a")]),
+        decision(0, runaway(Some(memory)), vec![pod("a")]),
+        decision(
+            0,
+            Verdict::BreakerTripped { breaker: Breaker::Registration { failures: 3 } },
+            vec![Subject::new("NodePool", "default", None)],
+        ),
+        decision(
+            0,
+            Verdict::BreakerTripped { breaker: Breaker::ClusterHealth { unready: 5, nodes: 10 } },
+            vec![],
+        ),
+        decision(0, Verdict::BreakerReset { breaker: BreakerKind::Runaway }, vec![pod("a")]),
+        decision(
+            0,
+            Verdict::BreakerReset { breaker: BreakerKind::Registration },
+            vec![Subject::new("NodePool", "default", None)],
+        ),
+        decision(0, Verdict::BreakerReset { breaker: BreakerKind::ClusterHealth }, vec![]),
         decision(0, Verdict::Evicted { reason: text("Empty") }, vec![pod("a")]),
         decision(0, denied(Trouble::Forbidden, "poddisruptionbudgets", "policy", Disabled::HeldPods), vec![]),
         decision(0, denied(Trouble::NotServed, "nodepools", "karpenter.sh", Disabled::Decisions), vec![]),

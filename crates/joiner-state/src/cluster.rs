@@ -41,13 +41,15 @@ pub struct Options {
     pub respect_preferences: bool,
     /// The most pods, those of workloads included, that are taken in.
     pub max_pods: usize,
+    /// Machines that are leaving or being replaced count against limits until they are gone.
+    pub strict_limits: bool,
     /// An object that comes again is an oddity worth a note, as in files; in watches it is an update.
     pub note_duplicates: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { respect_preferences: true, max_pods: 1_000_000, note_duplicates: true }
+        Self { respect_preferences: true, max_pods: 1_000_000, strict_limits: false, note_duplicates: true }
     }
 }
 
@@ -132,6 +134,8 @@ pub struct Cluster {
     pub(crate) daemons: BTreeMap<String, DaemonDigest>,
     pub(crate) machines: MachineTable,
     pub(crate) pools: BTreeMap<String, NodePool>,
+    /// Pools that are tried after all others, whatever their weight.
+    pub(crate) last_pools: BTreeSet<String>,
     pub(crate) overlays: BTreeMap<String, OverlayInput>,
     pub(crate) cost_models: BTreeMap<String, CostModel>,
     pub(crate) buffers: BTreeMap<String, BufferInput>,
@@ -181,6 +185,7 @@ impl Cluster {
             daemons: BTreeMap::new(),
             machines: MachineTable::default(),
             pools: BTreeMap::new(),
+            last_pools: BTreeSet::new(),
             overlays: BTreeMap::new(),
             cost_models: BTreeMap::new(),
             buffers: BTreeMap::new(),
@@ -462,6 +467,12 @@ impl Cluster {
     /// A pool is gone.
     pub fn remove_nodepool(&mut self, name: &str) {
         self.changes.frame |= self.pools.remove(name).is_some();
+    }
+
+    /// These pools, by name, are tried after all others, whatever their weight.
+    pub fn try_last(&mut self, pools: BTreeSet<String>) {
+        self.changes.frame |= self.last_pools != pools;
+        self.last_pools = pools;
     }
 
     /// Takes in what a node class can launch; `class` is its group, kind and name, `None` stands for every class without a

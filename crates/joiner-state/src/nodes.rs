@@ -116,7 +116,7 @@ impl<'c> Lowering<'c> {
         };
         let leaving = node.deleting || claim.is_some_and(|claim| claim.deleting);
         let disrupted = [&node.taints, &taints].into_iter().flatten().any(is_disrupted);
-        let counted = pool.filter(|_| !leaving && !disrupted);
+        let counted = pool.filter(|_| self.cluster.options.strict_limits || !leaving && !disrupted);
         let counts = counted.and_then(|pool| Some((*self.frame.pool_index.get(pool)?, capacity)));
         Some(ResolvedNode {
             name: name.to_owned(),
@@ -167,7 +167,7 @@ impl<'c> Lowering<'c> {
         }
         let mut taints = claim.taints.clone();
         drop_starting(&mut taints, &claim.startup_taints);
-        let counted = claim.pool().filter(|_| !claim.deleting);
+        let counted = claim.pool().filter(|_| self.cluster.options.strict_limits || !claim.deleting);
         let counts = counted.and_then(|pool| Some((*self.frame.pool_index.get(pool)?, capacity)));
         Some(ResolvedNode {
             counts,

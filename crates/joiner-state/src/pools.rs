@@ -81,11 +81,18 @@ impl Lowering<'_> {
     pub(crate) fn order_pools(&mut self) {
         let mut pools: Vec<(&String, &NodePool)> = self.cluster.pools.iter().collect();
         pools.sort_by(|(a_name, a), (b_name, b)| {
-            let weight = |pool: &NodePool| pool.spec.weight.unwrap_or(0);
-            (weight(b), b_name).cmp(&(weight(a), a_name))
+            (self.weight(b_name, b), b_name).cmp(&(self.weight(a_name, a), a_name))
         });
         self.frame.pool_order = pools.into_iter().map(|(name, _)| name.as_str().into()).collect();
         self.frame.pool_index = self.frame.pool_order.iter().cloned().zip(0..).collect();
+    }
+
+    /// A written weight is at least 1, and none counts as 0.
+    fn weight(&self, name: &str, pool: &NodePool) -> i32 {
+        match self.cluster.last_pools.contains(name) {
+            true => -1,
+            false => pool.spec.weight.unwrap_or(0),
+        }
     }
 
     /// The catalogue of a node class: its own, or everybody's.
@@ -161,7 +168,7 @@ impl Lowering<'_> {
             let limits = limits.collect();
             self.frame.snapshot.pools.push(Pool {
                 name: (*name).into(),
-                weight: pool.spec.weight.unwrap_or(0),
+                weight: self.weight(&name, pool),
                 catalogue,
                 requirements,
                 daemon_requirements,

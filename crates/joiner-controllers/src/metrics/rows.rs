@@ -955,7 +955,7 @@ pub struct Own {
 }
 
 /// Joiner's own metrics.
-pub const OWN: [Own; 8] = [
+pub const OWN: [Own; 11] = [
     Own {
         name: "commands_total",
         kind: Kind::Counter,
@@ -992,6 +992,24 @@ pub const OWN: [Own; 8] = [
         kind: Kind::Gauge,
         labels: &[],
         help: "The longest time the loop has been busy without listening",
+    },
+    Own {
+        name: "decision_steps_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Elementary steps of all decisions on pods, a few nanoseconds each",
+    },
+    Own {
+        name: "breakers_tripped",
+        kind: Kind::Gauge,
+        labels: &["breaker"],
+        help: "What a breaker holds back now: kinds of pods, pools, lists of machines, offerings; 1 for all nodes",
+    },
+    Own {
+        name: "breaker_trips_total",
+        kind: Kind::Counter,
+        labels: &["breaker"],
+        help: "How often a breaker has tripped",
     },
     Own {
         name: "metrics_pods_left_out",

@@ -25,6 +25,8 @@ use crate::steps::joining::{initialise, register};
 
 /// Longer messages of the provider are cut.
 const LONGEST_MESSAGE: usize = 300;
+/// The schema of conditions allows 32768 bytes.
+const LONGEST_CONDITION: usize = 32_000;
 
 /// What there is to know about a claim.
 #[derive(Debug)]
@@ -295,6 +297,10 @@ fn give_up(claim: &NodeClaim, why: GaveUp) -> Step {
 /// What follows from a launch that failed.
 pub fn launch_failed(claim: &NodeClaim, error: &Error, now: Timestamp) -> Step {
     let mut step = Step::default();
+    let cut_at = |message: String, longest: usize| match message.len() {
+        length if length < longest => message,
+        _ => format!("{}...", cut(&message, longest)),
+    };
     let (reason, message) = match error {
         Error::NoCapacity { message, .. } | Error::Quota { message, .. } => {
             return give_up(claim, GaveUp::NoCapacity { message: message.clone() });
@@ -302,14 +308,11 @@ pub fn launch_failed(claim: &NodeClaim, error: &Error, now: Timestamp) -> Step {
         Error::ClassNotReady(message) => {
             return give_up(claim, GaveUp::ClassNotReady { message: message.clone() });
         }
-        Error::Invalid { reason, message } => (reason.as_str(), message.clone()),
+        // What a provider words itself is told as it stands, as far as the API server takes it.
+        Error::Invalid { reason, message } => (reason.as_str(), cut_at(message.clone(), LONGEST_CONDITION)),
         Error::Throttled { .. } | Error::Denied(_) | Error::Transient(_) => {
-            ("LaunchFailed", error.to_string())
+            ("LaunchFailed", cut_at(error.to_string(), LONGEST_MESSAGE))
         }
-    };
-    let message = match message.len() {
-        length if length < LONGEST_MESSAGE => message,
-        _ => format!("{}...", cut(&message, LONGEST_MESSAGE)),
     };
     let before = claim.status.clone().unwrap_or_default();
     let mut status = before.clone();

@@ -53,6 +53,8 @@ pub struct Facts<'a> {
     pub claims: Vec<&'a NodeClaim>,
     /// What its machines have.
     pub totals: &'a Totals,
+    /// What breakers remember of it, by annotation; nothing where it is to have none.
+    pub breakers: [(&'static str, Option<String>); 2],
 }
 
 /// The pool with the conditions that hold now.
@@ -129,6 +131,7 @@ pub fn step(facts: &Facts) -> Step {
     } else if let Ok(soon) = facts.readiness.now.checked_add(MIGRATION) {
         step.requeue_at(soon);
     }
+    step.commands.extend(breakers_patch(pool, &facts.breakers));
     step.each = to_migrate;
     let mut after = with_conditions(&facts.readiness);
     let status = after.status.get_or_insert_default();
@@ -145,6 +148,13 @@ pub fn step(facts: &Facts) -> Step {
         step.commands.push(Command::PatchPoolStatus { name: pool.name_any(), patch });
     }
     step
+}
+
+fn breakers_patch(pool: &NodePool, wanted: &[(&'static str, Option<String>)]) -> Option<Command> {
+    let differs = wanted.iter().filter(|(key, value)| pool.annotations().get(*key) != value.as_ref());
+    let annotations: BTreeMap<&str, &Option<String>> = differs.map(|(key, value)| (*key, value)).collect();
+    let patch = json!({"metadata": {"annotations": annotations}});
+    (!annotations.is_empty()).then(|| Command::PatchPool { name: pool.name_any(), patch })
 }
 
 fn hash_patch(pool: &NodePool) -> Option<Command> {

@@ -116,6 +116,37 @@ async fn an_offering_without_capacity_is_left_alone_for_a_while() {
     running.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn pods_without_capacity_are_planned_for_again_within_a_second_while_others_keep_a_batch_open() {
+    let stage = Stage::new().await;
+    let scarce = Arc::new(Scarce {
+        inner: stage.kwok(stage.client.clone()),
+        refusals: AtomicUsize::new(1),
+        scarce: |offering| offering.capacity_type.as_deref() == Some("spot"),
+        seen: Mutex::default(),
+    });
+    let running = stage.start_over(stage.client.clone(), scarce.clone());
+    let asked = || scarce.seen.lock().unwrap().len();
+    stage.create_pods("first", 1, "1").await;
+    let (mut tenths, mut refused_at) = (0, None);
+    while asked() < 2 {
+        // A pod every half second: the batch would close after ten.
+        if tenths % 5 == 0 && tenths >= 10 {
+            stage.create_pods(&format!("late-{tenths}"), 1, "1").await;
+        }
+        stage.pass_millis(100).await;
+        tenths += 1;
+        if asked() == 1 {
+            refused_at.get_or_insert(tenths);
+        }
+        assert!(tenths < 300, "never asked again");
+    }
+    let waited = tenths - refused_at.unwrap();
+    assert!(waited <= 10, "{waited} tenths of a second from the answer to the next launch");
+    assert_eq!(scarce.seen.lock().unwrap()[1].capacity_type.as_deref(), Some("on-demand"));
+    running.stop().await;
+}
+
 /// The KWOK provider in a cloud that takes its time.
 struct Late {
     inner: Arc<dyn Provider>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use joiner_controllers::Settings;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -162,6 +163,46 @@ async fn a_pod_that_no_machine_helps_is_told_why() {
     stage.pass(30).await;
     assert_eq!(stage.nodes().await.len(), 2);
     running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_decisions_take_few_steps_and_spend_no_more() {
+    let mut seen = Vec::new();
+    for steps_per_usd in [Settings::default().packing.steps_per_usd, None] {
+        let stage = Stage::new().await;
+        let mut settings = Settings::default();
+        settings.packing.steps_per_usd = steps_per_usd;
+        let running = stage.start_with(stage.client.clone(), stage.kwok(stage.client.clone()), settings);
+        for number in 0..3 {
+            for kind in 0..60 {
+                let cpu = format!("{}m", 250 + 130 * (kind * 7 % 23));
+                let memory = format!("{}Mi", 300 + 410 * (kind * 5 % 19));
+                let requests = json!({"cpu": cpu, "memory": memory});
+                let containers =
+                    json!([{"name": "main", "image": "pause", "resources": {"requests": requests}}]);
+                stage
+                    .create_pod(
+                        &format!("web-{number}-{kind}"),
+                        "1",
+                        json!({"spec": {"containers": containers}}),
+                    )
+                    .await;
+            }
+            stage.pass(4).await;
+        }
+        stage.pass(60).await;
+        let unbound = stage.pods().await.iter().filter(|pod| pod_node(pod).is_none()).count();
+        assert_eq!(unbound, 0, "{:?}", running.summary.borrow());
+        seen.push((
+            running.metrics.decision_steps(),
+            running.summary.borrow().dollars_per_hour,
+            decisions(&running),
+        ));
+        running.stop().await;
+    }
+    let [(few, price, count), (many, at_leisure, _)] = seen[..] else { panic!("{seen:?}") };
+    assert!(count >= 3 && few * 2 < many, "{few} steps for {count} decisions, {many} at leisure");
+    assert!(price <= at_leisure * 1.02, "{price} instead of {at_leisure} dollars per hour");
 }
 
 /// How many decisions on pods there have been.

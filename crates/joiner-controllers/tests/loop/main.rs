@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod breakers;
 mod clock_steps;
 mod clouds;
 mod crashes;
@@ -15,5 +16,6 @@ mod lifetimes;
 mod lost_replies;
 mod measuring;
 mod stage;
+mod static_pools;
 mod takeover;
 mod watching;

@@ -42,6 +42,17 @@ fn an_offering_rests_for_its_pause_and_for_its_provider_only() {
 }
 
 #[test]
+fn reserved_capacity_can_be_left_out() {
+    let mut unavailable = Health::new(FIRST).unavailable("cloud", &class("x"), at(0));
+    let reserved = OfferingKey { reservation: Some("r-1".to_owned()), ..key("large", "a", "reserved") };
+    assert!(!unavailable.contains(&reserved) && unavailable.is_empty());
+    unavailable.leave_out_reserved();
+    assert!(unavailable.contains(&reserved) && !unavailable.is_empty());
+    assert!(unavailable.contains(&key("large", "a", "reserved")), "whatever its reservation is called");
+    assert!(!unavailable.contains(&key("large", "a", "spot")));
+}
+
+#[test]
 fn pauses_double_in_a_row_and_end_with_a_success() {
     let mut health = Health::new(FIRST);
     let spot = key("large", "a", "spot");

@@ -5,22 +5,38 @@ use joiner_core::explain::nearest;
 /// Karpenter's gates, with what they are without being named, and whether joiner acts on them.
 const KNOWN: [(&str, bool, bool); 6] = [
     ("NodeRepair", false, false),
-    ("ReservedCapacity", true, false),
+    ("ReservedCapacity", true, true),
     ("SpotToSpotConsolidation", false, false),
     ("NodeOverlay", false, true),
-    ("StaticCapacity", false, false),
+    ("StaticCapacity", false, true),
     ("CapacityBuffer", false, false),
 ];
 
 /// What was read.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Gates {
     /// Prices and capacity of NodeOverlays count.
     pub node_overlay: bool,
+    /// Machines are launched into reserved capacity.
+    pub reserved_capacity: bool,
+    /// Pools of a fixed size are kept.
+    pub static_capacity: bool,
     /// Gates that are not as they are by default, and have no effect here.
     pub ignored: Vec<String>,
     /// Sentences about gates that nobody knows.
     pub notes: Vec<String>,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self {
+            node_overlay: false,
+            reserved_capacity: true,
+            static_capacity: false,
+            ignored: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// Reads a list of gates.
@@ -39,6 +55,8 @@ pub fn read(text: &str) -> Result<Gates, String> {
         };
         match KNOWN.iter().find(|(known, ..)| *known == name) {
             Some(("NodeOverlay", ..)) => gates.node_overlay = on,
+            Some(("ReservedCapacity", ..)) => gates.reserved_capacity = on,
+            Some(("StaticCapacity", ..)) => gates.static_capacity = on,
             Some((_, usual, _)) => {
                 gates.ignored.retain(|gate| !gate.starts_with(&format!("{name}=")));
                 if on != *usual {
@@ -71,15 +89,16 @@ mod tests {
     #[test]
     fn gates_are_read_as_karpenter_reads_them() {
         assert_eq!(read(""), Ok(Gates::default()));
-        let gates = read("NodeOverlay=true, ReservedCapacity=true,StaticCapacity=t,").unwrap();
-        assert!(gates.node_overlay);
-        assert_eq!(gates.ignored, ["StaticCapacity=true"]);
+        let gates = read("NodeOverlay=true, ReservedCapacity=true,StaticCapacity=t,NodeRepair=t,").unwrap();
+        assert!(gates.node_overlay && gates.static_capacity && gates.reserved_capacity);
+        assert_eq!(gates.ignored, ["NodeRepair=true"]);
         assert_eq!(
             read("NodeOverlay=true,NodeOverlay=false").unwrap(),
             Gates::default(),
             "the last one counts"
         );
-        assert_eq!(read("ReservedCapacity=false").unwrap().ignored, ["ReservedCapacity=false"]);
+        assert!(!read("ReservedCapacity=false").unwrap().reserved_capacity);
+        assert_eq!(read("NodeRepair=true,NodeRepair=false").unwrap(), Gates::default());
         let notes = read("NodeRepairs=true,Drift=true").unwrap().notes;
         assert!(notes[0].ends_with("did you mean `NodeRepair`?"), "{notes:?}");
         assert_eq!(notes.len(), 2);

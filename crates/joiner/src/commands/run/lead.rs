@@ -289,6 +289,11 @@ fn settings(arguments: &RunArgs, options: &Options, namespace: &str) -> Settings
         dry_run: arguments.dry_run,
         node_overlays: options.gates.node_overlay,
         tell_transitions: !options.disable_cluster_state_observability,
+        breakers: options.own.breakers,
+        offering_pause: options.own.offering_pause,
+        strict_limits: options.own.strict_limits,
+        reserved_capacity: options.gates.reserved_capacity,
+        static_capacity: options.gates.static_capacity,
         ..Settings::default()
     };
     settings.packing.min_values = match options.min_values_policy {

@@ -9,6 +9,7 @@ mod gates;
 mod lead;
 mod logs;
 mod options;
+mod own_options;
 mod process;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use clap::{Args, ValueEnum};
 
 use self::logs::LogFormat;
 use self::options::OptionArgs;
+use self::own_options::OwnArgs;
 use crate::Streams;
 use crate::commands::up::StartupTaints;
 
@@ -84,6 +86,9 @@ pub struct RunArgs {
     /// What Karpenter can be told, too.
     #[command(flatten)]
     pub options: OptionArgs,
+    /// What only joiner can be told.
+    #[command(flatten)]
+    pub own: OwnArgs,
 }
 
 /// Providers that are built in.
@@ -96,7 +101,7 @@ pub enum ProviderName {
 /// Runs until told to end.
 pub fn run(arguments: &RunArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let variable = |name: &str| std::env::var(name).ok();
-    let options = options::Options::resolve(&arguments.options, &variable)?;
+    let options = options::Options::resolve(&arguments.options, &arguments.own, &variable)?;
     logs::start(&options, arguments.log_format)?;
     lead::run(arguments, options, streams)
 }

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use joiner_core::explain::nearest;
 
 use super::gates::{self, Gates, boolean};
+use super::own_options::{Own, OwnArgs};
 use crate::cli::{MinValuesPolicy, PreferencePolicy};
 use crate::load::SchedulerConfig;
 use crate::report::InputError;
@@ -124,6 +125,8 @@ pub struct Options {
     pub log_level: LogLevel,
     pub log_output_paths: Vec<String>,
     pub instance_types_file_path: Option<String>,
+    /// What only joiner can be told.
+    pub own: Own,
     /// Options that are not as they are by default, and have no effect.
     pub ignored: Vec<String>,
 }
@@ -132,7 +135,7 @@ pub struct Options {
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Looks options up: by flag, by variable, by default.
-struct Lookup<'a> {
+pub(super) struct Lookup<'a> {
     variables: Variables<'a>,
     ignored: Vec<String>,
 }
@@ -170,6 +173,31 @@ impl Lookup<'_> {
         }
     }
 
+    /// The value of an option that only joiner has: its variable says so.
+    pub(super) fn own<T>(
+        &self,
+        flag: &str,
+        given: Option<T>,
+        read: impl Fn(&str) -> Result<T, String>,
+        usual: T,
+    ) -> Result<T, InputError> {
+        self.of(&format!("joiner-{flag}"), given, read, usual)
+    }
+
+    /// The same for one whose flag is a text like its variable.
+    pub(super) fn own_text<T>(
+        &self,
+        flag: &str,
+        given: Option<&String>,
+        read: impl Fn(&str) -> Result<T, String>,
+        usual: T,
+    ) -> Result<T, InputError> {
+        match given {
+            Some(_) => self.text(flag, given, read, usual),
+            None => self.own(flag, None, read, usual),
+        }
+    }
+
     /// An option that is checked and has no effect.
     fn without_effect<T: PartialEq + Display>(
         &mut self,
@@ -192,7 +220,7 @@ impl Options {
     ///
     /// # Errors
     /// A value that makes no sense: which flag or variable, what it says, what it may say.
-    pub fn resolve(arguments: &OptionArgs, variables: Variables) -> Result<Self, InputError> {
+    pub fn resolve(arguments: &OptionArgs, own: &OwnArgs, variables: Variables) -> Result<Self, InputError> {
         let of = arguments.clone();
         let mut say = Lookup { variables, ignored: Vec::new() };
         let yes_no = |text: &str| boolean(text).ok_or_else(|| "neither `true` nor `false`".to_owned());
@@ -287,6 +315,7 @@ impl Options {
                 |text| Ok(Some(text.to_owned())),
                 None,
             )?,
+            own: own.resolve(&say)?,
             ignored: say.ignored,
         };
         let (metrics, health) = (options.metrics_port, options.health_probe_port);
@@ -324,7 +353,7 @@ fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "not a port; give a number from 0 to 65535".to_owned())
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let read = joiner_api::duration::Duration::parse(text).map_err(|error| error.to_string())?;
     match u64::try_from(read.nanos()) {
         Ok(nanos) => Ok(Duration::from_nanos(nanos)),
@@ -366,6 +395,8 @@ fn one_of<T: ValueEnum>(text: &str) -> Result<T, String> {
 
 #[cfg(test)]
 mod tests {
+    use joiner_controllers::BreakerSettings;
+
     use super::*;
 
     fn resolve(arguments: OptionArgs, variables: &[(&str, &str)]) -> Result<Options, String> {
@@ -373,7 +404,7 @@ mod tests {
             let found = variables.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        Options::resolve(&arguments, &find).map_err(|error| error.to_string())
+        Options::resolve(&arguments, &OwnArgs::default(), &find).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -403,7 +434,7 @@ mod tests {
                 ("ENABLE_PROFILING", "T"),
                 ("BATCH_MAX_DURATION", "1m30s"),
                 ("PREFERENCE_POLICY", "Ignore"),
-                ("FEATURE_GATES", "NodeOverlay=true,StaticCapacity=true"),
+                ("FEATURE_GATES", "NodeOverlay=true,NodeRepair=true"),
                 ("MEMORY_LIMIT", "1000000"),
                 ("CPU_REQUESTS", "0"),
                 ("KUBE_CLIENT_QPS", "20"),
@@ -415,7 +446,30 @@ mod tests {
         assert_eq!(said.batch_max, Duration::from_secs(90));
         assert_eq!(said.preference_policy, PreferencePolicy::Ignore);
         assert_eq!(said.kube_client_qps, Some(20));
-        assert_eq!(said.ignored, ["memory-limit=1000000", "StaticCapacity=true"]);
+        assert_eq!(said.ignored, ["memory-limit=1000000", "NodeRepair=true"]);
+    }
+
+    #[test]
+    fn what_only_joiner_has_goes_by_variables_of_its_own() {
+        let usual = resolve(OptionArgs::default(), &[]).unwrap().own;
+        assert_eq!((usual.breakers, usual.strict_limits), (BreakerSettings::default(), false));
+        let variables = [
+            ("JOINER_STRICT_LIMITS", "1"),
+            ("JOINER_RUNAWAY_MACHINES", "5"),
+            ("JOINER_RUNAWAY_PAUSE", "90s"),
+            ("JOINER_UNREADY_SHARE", "60"),
+            ("RUNAWAY_MACHINES", "7"),
+        ];
+        let said = resolve(OptionArgs::default(), &variables).unwrap().own;
+        assert!(said.strict_limits);
+        assert_eq!((said.breakers.runaway_machines, said.breakers.unready_percent), (5, 60));
+        assert_eq!(said.breakers.runaway_pause, Duration::from_secs(90));
+        let flags = OwnArgs { runaway_machines: Some(0), missing_share: Some(150), ..OwnArgs::default() };
+        let none = |_: &str| None;
+        let error = Options::resolve(&OptionArgs::default(), &flags, &none).unwrap_err().to_string();
+        assert_eq!(error, "`--missing-share` is `150`: more than 100 percent; give a number from 0 to 100");
+        let error = resolve(OptionArgs::default(), &[("JOINER_UNREADY_NODES", "-1")]).unwrap_err();
+        assert_eq!(error, "`$JOINER_UNREADY_NODES` is `-1`: not a whole number of 0 or more");
     }
 
     #[test]
