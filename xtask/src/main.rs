@@ -2,19 +2,25 @@
 //!
 //! * `aws-catalogue` packs machine types, regions and prices of AWS.
 //! * `bench-inputs` writes the recorded inputs of the comparison, the same bytes for the same seed.
+//! * `charts` writes READMEs and schemas of the charts from the comments of their values.
 //! * `compare` runs joiner and the original scheduler on those inputs and prints one table.
 //! * `control-plane` builds a real Kubernetes control plane, starts it on this machine and ends it.
+//! * `helm` builds helm once, and runs it.
 //! * `openapi-facts` packs the facts about built-in fields for the embedded API server.
+//! * `release` checks what a release is made of and writes its bill of materials.
 //! * `scheduler-check` holds the simulated cluster's scheduler against kube-scheduler on many generated clusters.
 //! * `tidy` checks the rules of the code base that the compiler cannot check.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool for developers")]
 
 mod aws_catalogue;
+mod charts;
 mod compare;
 mod control_plane;
+mod helm;
 mod inputs;
 mod openapi_facts;
+mod release;
 mod scheduler_check;
 mod tidy;
 
@@ -37,12 +43,18 @@ enum Chore {
     AwsCatalogue(aws_catalogue::Args),
     /// Write the inputs of the comparison with the original
     BenchInputs(inputs::Args),
+    /// Write READMEs and schemas of the charts from the comments of their values
+    Charts(charts::Args),
     /// Run joiner and the original on the same inputs and print one table
     Compare(compare::Args),
     /// Build, start and end a real Kubernetes control plane for tests
     ControlPlane(control_plane::Args),
+    /// Build helm, once, and run it with these arguments
+    Helm(helm::Args),
     /// Pack facts about the fields of built-in kinds, from the published OpenAPI of Kubernetes
     OpenapiFacts(openapi_facts::Args),
+    /// Check what a release is made of, and write its bill of materials
+    Release(release::Args),
     /// Compare the simulated cluster's scheduler with kube-scheduler on generated clusters
     SchedulerCheck(scheduler_check::Args),
     /// Check the rules of the code base that the compiler cannot check
@@ -53,9 +65,12 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
         Chore::AwsCatalogue(args) => aws_catalogue::run(&args, &root()),
         Chore::BenchInputs(args) => inputs::run(&args, &root()),
+        Chore::Charts(args) => charts::run(&args, &root()),
         Chore::Compare(args) => compare::run(&args, &root()),
         Chore::ControlPlane(args) => control_plane::run(&args),
+        Chore::Helm(args) => helm::run(&args),
         Chore::OpenapiFacts(args) => openapi_facts::run(&args, &root()),
+        Chore::Release(args) => release::run(&args, &root()),
         Chore::SchedulerCheck(args) => scheduler_check::run(&args, &root()),
         Chore::Tidy => tidy::run(&root()),
     };

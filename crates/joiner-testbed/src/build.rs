@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::cache::{self, KUBERNETES, KWOK, KWOK_SUM, NAMES, Programs};
+use crate::cache::{self, HELM, HELM_SUM, KUBERNETES, KWOK, KWOK_SUM, NAMES, Programs};
 
 /// Builds what is not built yet, telling about each step.
 ///
@@ -98,18 +98,64 @@ fn stages() -> Result<String> {
 
 /// The unpacked sources of kwok, a module of its own with its own sums.
 fn kwok_sources() -> Result<PathBuf> {
+    module_sources("sigs.k8s.io/kwok", KWOK, KWOK_SUM)
+}
+
+/// Builds helm, if it is not built yet, and says where it is.
+///
+/// # Errors
+/// Go is missing, the sources cannot be fetched, or the build fails.
+pub fn helm(tell: &mut dyn FnMut(&str)) -> Result<PathBuf> {
+    let place = cache::helm()?;
+    if place.is_file() {
+        return Ok(place);
+    }
+    let folder = place.parent().context("a program lies in a folder")?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    tell(&format!("building helm {HELM} with {}", go_version()?));
+    let draft = folder.join(format!(".helm.{}", std::process::id()));
+    let mut parts = KUBERNETES.trim_start_matches('v').split('.');
+    let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let package = "helm.sh/helm/v3";
+    // Charts that are rendered without a cluster are rendered for this version of Kubernetes.
+    let version = format!(
+        "-s -w -X {package}/internal/version.version={HELM} -X {package}/pkg/chartutil.k8sVersionMajor={major} \
+         -X {package}/pkg/chartutil.k8sVersionMinor={minor} -X {package}/pkg/lint/rules.k8sVersionMajor={major} \
+         -X {package}/pkg/lint/rules.k8sVersionMinor={minor}"
+    );
+    let outcome = Command::new("go")
+        .args(["build", "-trimpath", "-mod=readonly", "-buildvcs=false", "-ldflags", &version, "-o"])
+        .arg(&draft)
+        .arg("./cmd/helm")
+        .current_dir(module_sources("helm.sh/helm/v3", HELM, HELM_SUM)?)
+        .env("GOWORK", "off")
+        .env("CGO_ENABLED", "0")
+        .status()
+        .context("cannot start `go`")?;
+    if !outcome.success() {
+        let _ = std::fs::remove_file(&draft);
+        bail!("`go build` of helm {HELM} ended with {outcome}");
+    }
+    std::fs::rename(&draft, &place)?;
+    Ok(place)
+}
+
+/// The unpacked sources of a module that is built with sums of its own.
+fn module_sources(module: &str, version: &str, wanted: &str) -> Result<PathBuf> {
+    let root = cache::root()?;
+    std::fs::create_dir_all(&root).with_context(|| format!("cannot make `{}`", root.display()))?;
     let output = Command::new("go")
-        .args(["mod", "download", "-json", &format!("sigs.k8s.io/kwok@{KWOK}")])
-        .current_dir(cache::root()?)
+        .args(["mod", "download", "-json", &format!("{module}@{version}")])
+        .current_dir(root)
         .env("GOWORK", "off")
         .output()
         .context("cannot start `go`")?;
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let (Some(folder), Some(sum)) = (answer["Dir"].as_str(), answer["Sum"].as_str()) else {
-        bail!("cannot fetch the sources of kwok: {}", answer["Error"].as_str().unwrap_or("no answer"));
+        bail!("cannot fetch the sources of {module}: {}", answer["Error"].as_str().unwrap_or("no answer"));
     };
-    if sum != KWOK_SUM {
-        bail!("the sources of kwok {KWOK} add up to `{sum}` and not `{KWOK_SUM}`");
+    if sum != wanted {
+        bail!("the sources of {module} {version} add up to `{sum}` and not `{wanted}`");
     }
     Ok(folder.into())
 }

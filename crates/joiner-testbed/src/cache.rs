@@ -11,6 +11,10 @@ pub const KUBERNETES: &str = "v1.35.4";
 pub const KWOK: &str = "v0.8.0";
 /// What the Go client says the sources of kwok add up to.
 pub const KWOK_SUM: &str = "h1:OTIOTwgROqPMovcTwxICx2eYQ4AwLpSx5EpjbDKF4SQ=";
+/// Version of helm.
+pub const HELM: &str = "v3.22.0";
+/// What the Go client says the sources of helm add up to.
+pub const HELM_SUM: &str = "h1:n1if5iQgHYsujPAcO5oonH/KiSNUmqmUF0iGVjSF3AU=";
 /// Names of the programs, in the order they are built.
 pub const NAMES: [&str; 7] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "informer"];
@@ -52,6 +56,14 @@ pub fn root() -> Result<PathBuf> {
         "no folder for built programs: neither `JOINER_CONTROL_PLANE_CACHE` nor `XDG_CACHE_HOME` nor `HOME` is set",
     )?;
     Ok(user.join("joiner/control-plane"))
+}
+
+/// Where helm is when it is built. It is no part of the control plane, so it has a place of its own.
+///
+/// # Errors
+/// There is no home folder to have a cache in.
+pub fn helm() -> Result<PathBuf> {
+    Ok(root()?.join(format!("helm-{HELM}")).join("helm"))
 }
 
 /// The folder of programs built from these sources with these flags.

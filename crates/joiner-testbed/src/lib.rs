@@ -74,6 +74,23 @@ pub fn programs_for(test: &str) -> Result<Option<cache::Programs>> {
     }
 }
 
+/// Helm, or `None` when it is not built: then the test is named on standard error as not run.
+///
+/// # Errors
+/// With `CI=true` it is not built.
+pub fn helm_for(test: &str) -> Result<Option<PathBuf>> {
+    let place = cache::helm()?;
+    let reason = "helm is not built; `cargo xtask helm version` builds it";
+    match place.is_file() {
+        true => Ok(Some(place)),
+        false if in_ci() => anyhow::bail!("`{test}` needs helm: {reason}"),
+        false => {
+            not_run(test, reason);
+            Ok(None)
+        }
+    }
+}
+
 /// Whether tests may not be left out.
 pub fn in_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")

@@ -40,6 +40,19 @@ const USERS: [(&str, &str); 3] = [
     ("system:kube-scheduler", "system:authenticated"),
 ];
 
+/// The namespace whose accounts are followed: what they ask of the server is written down, for tests of rights.
+pub const AUDITED: &str = "joiner";
+/// What is written down, and what is not.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Metadata
+    userGroups: [\"system:serviceaccounts:joiner\"]
+  - level: None
+";
+
 /// Where everything of one control plane is: folder and ports.
 #[derive(Clone, Debug)]
 pub struct Site {
@@ -76,6 +89,7 @@ impl Site {
             std::fs::write(folder.join(format!("{short}.kubeconfig")), config)?;
         }
         std::fs::write(folder.join("tokens.csv"), tokens)?;
+        std::fs::write(folder.join("audit-policy.yaml"), AUDIT_POLICY)?;
         Ok(site)
     }
 
@@ -114,6 +128,9 @@ impl Site {
             format!("--tls-private-key-file={}", self.path("server.key")),
             format!("--token-auth-file={}", self.path("tokens.csv")),
             "--authorization-mode=RBAC".to_owned(),
+            format!("--audit-policy-file={}", self.path("audit-policy.yaml")),
+            format!("--audit-log-path={}", self.path("audit.jsonl")),
+            "--audit-log-mode=blocking".to_owned(),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             format!("--service-account-key-file={}", self.path("accounts.pub")),
             format!("--service-account-signing-key-file={}", self.path("accounts.key")),
@@ -268,6 +285,26 @@ impl ControlPlane {
     /// The kubeconfig cannot be read.
     pub fn client(&self) -> Result<Client> {
         self.site.client()
+    }
+
+    /// What accounts of the namespace [`AUDITED`] have asked for: one event of the audit log a line.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn audit_log(&self) -> Result<String> {
+        let path = self.site.path("audit.jsonl");
+        std::fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))
+    }
+
+    /// A kubeconfig for a token, beside that of the user with all rights.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn kubeconfig_for(&self, name: &str, token: &str) -> Result<PathBuf> {
+        let authority = std::fs::read_to_string(self.site.path("ca.crt"))?;
+        let place = self.site.folder.join(format!("{name}.kubeconfig"));
+        std::fs::write(&place, kubeconfig(self.site.api, &authority, name, token))?;
+        Ok(place)
     }
 
     /// Process ids of the shells that keep its programs; the programs are their children.

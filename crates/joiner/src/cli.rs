@@ -68,6 +68,10 @@ pub enum Command {
     Convert(ConvertArgs),
     /// Print the CustomResourceDefinitions joiner serves.
     Crds(CrdsArgs),
+    /// Find what is wrong with a cluster, before joiner is installed and after; nothing is changed.
+    Doctor(crate::commands::doctor::DoctorArgs),
+    /// Print what the charts install, as `helm template` would.
+    Manifests(crate::commands::manifests::ManifestsArgs),
     /// List, generate or check instance types.
     InstanceTypes(InstanceTypesArgs),
     /// Read a live cluster into a file, without secrets, to be tried with `up --from` and `plan --from`.

@@ -10,6 +10,8 @@
 //! * [`commands`]: one module per subcommand; each takes its arguments and a pair of writers, and returns an exit code.
 //! * [`autoscaler`]: joiner's controllers put together, the same for `run` and `up`; [`connection`]: the way to a cluster; [`kubelets`]: kubelets of KWOK nodes,
 //!   played on any cluster.
+//! * [`autoscalers`]: how others are recognised.
+//! * [`chart`]: the charts of `charts/`, rendered without helm.
 //! * [`show`]: tables, bars, colours.
 //! * [`simulate`]: scenarios and seeds, played under faults.
 //! * [`view`]: a running cluster on the screen.
@@ -23,6 +25,8 @@
 //! streams from inside commands (tests could not see it).
 
 pub mod autoscaler;
+pub mod autoscalers;
+pub mod chart;
 pub mod cli;
 pub mod commands;
 pub mod connection;

@@ -3,8 +3,10 @@
 pub mod catalogues;
 pub mod convert;
 pub mod crds;
+pub mod doctor;
 pub mod instance_types;
 pub mod lint;
+pub mod manifests;
 pub mod meta;
 pub mod plan;
 pub mod run;
@@ -28,6 +30,8 @@ pub fn run(cli: Cli, streams: &mut Streams) -> anyhow::Result<u8> {
         Command::Lint(arguments) => lint::run(&arguments, streams),
         Command::Convert(arguments) => convert::run(&arguments, streams),
         Command::Crds(arguments) => crds::run(&arguments, streams),
+        Command::Doctor(arguments) => doctor::run(&arguments, streams),
+        Command::Manifests(arguments) => manifests::run(&arguments, streams),
         Command::InstanceTypes(arguments) => instance_types::run(&arguments.command, streams),
         Command::Snapshot(arguments) => snapshot::run(&arguments, streams),
         Command::Run(arguments) => run::run(&arguments, streams),

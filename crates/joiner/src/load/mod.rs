@@ -20,6 +20,7 @@ pub use locate_json::line_of_field as line_in_json_file;
 pub use objects::{Object, Reading, read_object};
 pub use scheduler_config::SchedulerConfig;
 pub use source::{Source, sources, sources_of};
+pub use yaml_value::parse_yaml;
 
 /// The largest document accepted, in bytes: a single object is never this large, a runaway file is.
 pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;

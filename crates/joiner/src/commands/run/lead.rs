@@ -20,6 +20,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tower::Layer;
 
+use super::alone;
 use super::endpoints::{Endpoints, Shown};
 use super::options::Options;
 use super::{ProviderName, RunArgs};
@@ -194,15 +195,23 @@ async fn lead(
     }
 
     let (end_of_lease, ends) = oneshot::channel();
+    // In a cluster that was made a moment ago, and in a dry run, nobody can be in the way.
+    let looks_around = !(arguments.take_over || arguments.dry_run || arguments.embedded);
+    let alone = looks_around.then(|| alone::wait(plain.clone(), clock.clone()));
     let keeper = if elects {
         let settings = LeaseSettings::new(&namespace, &options.leader_election_name, &identity()?);
         let (fence, clock) = (guarded.fence.clone(), clock.clone());
-        Some(tokio::spawn(lease::run(plain, settings, fence, clock, tell, ends)))
-    } else {
-        if !arguments.dry_run {
-            guarded.fence.advance(1);
+        let lead = move |ends| lease::run(plain, settings, fence, clock, tell, ends);
+        Some(tokio::spawn(keep(alone, ends, lead)))
+    } else if !arguments.dry_run {
+        let fence = guarded.fence.clone();
+        let lead = move |ends: oneshot::Receiver<()>| async move {
+            fence.advance(1);
             tell.send_replace(Leadership { leads: true, holder: None });
-        }
+            let _ = ends.await;
+        };
+        Some(tokio::spawn(keep(alone, ends, lead)))
+    } else {
         None
     };
     let told = async {
@@ -238,6 +247,22 @@ async fn lead(
         writer.join().unwrap_or_else(|_| Err(anyhow::anyhow!("--decisions: the writer has failed")))?;
     }
     outcome
+}
+
+/// Begins to lead once nobody else is at work, unless the process is told to end before.
+async fn keep<F: Future<Output = ()>>(
+    alone: Option<impl Future<Output = ()>>,
+    mut ends: oneshot::Receiver<()>,
+    lead: impl FnOnce(oneshot::Receiver<()>) -> F,
+) {
+    if let Some(alone) = alone {
+        tokio::select! {
+            biased;
+            _ = &mut ends => return,
+            () = alone => {}
+        }
+    }
+    lead(ends).await;
 }
 
 /// Waits for the keeper of the lease to end, which it never should.

@@ -1,9 +1,10 @@
 //! `run`: the autoscaler on a real cluster, or on one that is simulated in this process.
 //!
 //! [`options`] reads what may be said, by flag or by environment, and [`gates`] a part of it; [`lead`] is the life of the process: connect, observe, wait for the
-//! lease, lead, end. [`endpoints`] answers metrics and health, [`process`] tells about the process itself, [`logs`] writes lines. The controllers are the same that
+//! lease, lead, end. [`alone`] looks for other autoscalers first. [`endpoints`] answers metrics and health, [`process`] tells about the process itself, [`logs`] writes lines. The controllers are the same that
 //! `up` runs: both are put together by [`crate::autoscaler`].
 
+mod alone;
 mod endpoints;
 mod gates;
 mod lead;
@@ -52,6 +53,9 @@ pub struct RunArgs {
     /// Decide and record, and change nothing: neither objects nor machines. Needs no lease.
     #[arg(long)]
     pub dry_run: bool,
+    /// Act although pods of another autoscaler are in the cluster. Without it joiner observes until they are gone.
+    #[arg(long)]
+    pub take_over: bool,
     /// The kubeconfig; if not given, what KUBECONFIG names, ~/.kube/config, or the account of the pod this runs in. With --embedded the file that lets
     /// clients in, by default joiner.kubeconfig.
     #[arg(long, value_name = "FILE")]
