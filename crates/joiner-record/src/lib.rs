@@ -4,6 +4,7 @@
 //! the snapshot it was made from, a [`Verdict`], the objects it is about, the causes with their numbers, what it costs, the alternatives that
 //! lost, and the commands with what came of each. The screen, events, logs and pages only [render](words) it, so all of them say the same.
 //!
+//! * [`consolidation`]: nodes that go, machines that come, and why the others stay, as `joiner what-if --consolidate -o json` prints it.
 //! * [`decision`]: the record and its parts.
 //! * [`verdict`]: what can be decided.
 //! * [`watch`]: kinds of objects that cannot be observed.
@@ -18,6 +19,7 @@
 //! Why a crate of its own: `joiner-core` stays without formats, and whoever shows decisions (a page, a command that reads a file) needs neither
 //! a client nor the loop. The causes themselves are `joiner-core`'s; it lends them serde by a feature.
 
+pub mod consolidation;
 pub mod decision;
 pub mod entry;
 pub mod plan;

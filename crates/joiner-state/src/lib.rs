@@ -32,7 +32,8 @@
 //! offerings they mean), [`machines`] says which Node is whose, `static_pools` adds machines that a pool keeps anyway, `buffers` virtual pods.
 //!
 //! `pod_table` and `machine_table` hold what comes and goes; `changes` collects what an event means for the next snapshot, `held` makes that of the last
-//! one, and `forget` drops what nobody has any more. `standing` lowers the same cluster once more with nodes given up.
+//! one, and `forget` drops what nobody has any more. `standing` lowers the same cluster once more with nodes given up, `fleet` with
+//! every pod on a node as one that may have to be placed.
 
 mod buffers;
 mod bytes;
@@ -44,6 +45,7 @@ mod costs;
 mod daemons;
 mod default_spread;
 mod digest;
+mod fleet;
 mod forget;
 mod held;
 mod lower;

@@ -20,7 +20,7 @@ use crate::pods::Pending;
 /// A cluster that was lowered once, and can be lowered with nodes given up.
 #[derive(Debug)]
 pub struct Standing {
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
 }
 
 /// A node that has joined.
@@ -67,7 +67,7 @@ impl Standing {
             .collect()
     }
 
-    fn stays(&self, name: &str, has_price: bool) -> Option<Stays> {
+    pub(crate) fn stays(&self, name: &str, has_price: bool) -> Option<Stays> {
         let node = self.cluster.machines.nodes.get(name)?;
         let claim = self.cluster.machines.claim_of(name);
         let pool = node.pool().or_else(|| claim?.pool()).and_then(|pool| self.cluster.pools.get(pool));
@@ -83,7 +83,7 @@ impl Standing {
     }
 
     /// Rows of the pods of a node that need another one when it is given up.
-    fn movable(&self, node: &str) -> impl Iterator<Item = u32> {
+    pub(crate) fn movable(&self, node: &str) -> impl Iterator<Item = u32> {
         let cluster = &self.cluster;
         let id = cluster.node_names.find(node.as_bytes());
         let rows = id.into_iter().flat_map(|id| cluster.on_node[id as usize].iter().copied());

@@ -15,8 +15,8 @@ use crate::cli::PlanArgs;
     mut_arg("output", |argument| argument.help("Output format; `wide` is the same as `table`")),
     after_help = "\
 Changes are applied in this order: --change (and what a later -f gives again), --remove, --edit, --scale;
-then --no-spot, --zone-out and --price to the instance types; --repack comes last. Targets are KIND/NAME or
-NAMESPACE/KIND/NAME, kinds as kubectl abbreviates them.
+then --no-spot, --zone-out and --price to the instance types; --repack or --consolidate comes last. Targets
+are KIND/NAME or NAMESPACE/KIND/NAME, kinds as kubectl abbreviates them.
 
 Examples:
   joiner what-if -f shop.yaml --scale deploy/web=200            more replicas
@@ -25,6 +25,7 @@ Examples:
   joiner what-if -f shop.yaml --no-spot --zone-out us-west-2a   a bad day
   joiner what-if --from prod.yaml --remove node/node-7          a node less in a snapshot
   joiner what-if --from prod.yaml --repack                      what could be saved, and what hinders
+  joiner what-if --from prod.yaml --consolidate                 which nodes would go, and where their pods
   kubectl get nodepools,nodes,pods -A -o json | joiner what-if -f - --remove node/node-7
 
 Exit codes: 0 no pod loses by the change, 3 pods are refused that were not refused before, 2 bad input."
@@ -58,6 +59,9 @@ pub struct WhatIfArgs {
     /// Give up every node whose pods may move, and place these again; says which pods keep the other nodes.
     #[arg(long, help_heading = "Changes")]
     pub repack: bool,
+    /// Take away or replace nodes where that saves, all budgets aside; says which pods move and why others stay.
+    #[arg(long, help_heading = "Changes", conflicts_with = "repack")]
+    pub consolidate: bool,
     /// Namespace of targets that name none.
     #[arg(short, long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
@@ -68,6 +72,10 @@ impl WhatIfArgs {
     pub fn asks_for_change(&self) -> bool {
         let lists =
             [self.remove.len(), self.edit.len(), self.scale.len(), self.zone_out.len(), self.price.len()];
-        self.no_spot || self.repack || !self.change.is_empty() || lists.iter().any(|count| *count > 0)
+        self.no_spot
+            || self.repack
+            || self.consolidate
+            || !self.change.is_empty()
+            || lists.iter().any(|count| *count > 0)
     }
 }

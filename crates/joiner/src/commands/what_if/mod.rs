@@ -6,7 +6,8 @@
 //!                 └-> values -> intake -> decide ─┘
 //! ```
 //!
-//! `--repack` is an edit, too: it takes away the nodes that can be given up.
+//! `--repack` is an edit, too: it takes away the nodes that can be given up. `--consolidate` asks another question of the changed input: what the
+//! controllers would take away.
 //!
 //! Both sides go through the intake of `plan` and the one `decide`; a change is an edit of the input, never of the plan.
 
@@ -14,6 +15,7 @@ mod arguments;
 mod catalogue;
 mod changes;
 mod compare;
+mod consolidate;
 mod edit;
 mod objects;
 mod repack;
@@ -72,6 +74,9 @@ pub fn run(arguments: &WhatIfArgs, streams: &mut Streams) -> anyhow::Result<u8> 
     let (catalogues_after, done_to_types) = catalogue::apply(arguments, &catalogues_after)?;
     changed.done.extend(done_to_types);
     let options = plan::options(&arguments.plan);
+    if arguments.consolidate {
+        return consolidate::run(arguments, &changed, &options, after, catalogues_after, streams);
+    }
     let (after, repacked) = if arguments.repack {
         let mut lower = |items: &[Item]| {
             let mut intake = take_in(&arguments.plan, items)?;

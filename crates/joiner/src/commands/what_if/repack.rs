@@ -108,7 +108,7 @@ pub fn apply(changed: &mut Changed, options: &Options, lower: &mut Lower) -> any
 }
 
 /// What keeps nodes: the node, the pod if it is one, and what holds it.
-fn holds(items: &[Item]) -> Vec<(String, Option<String>, Hold)> {
+pub(super) fn holds(items: &[Item]) -> Vec<(String, Option<String>, Hold)> {
     let (nodes, pods): (Vec<Node>, Vec<Pod>) = (typed(items, "Node"), typed(items, "Pod"));
     let pools: Vec<NodePool> = typed(items, "NodePool");
     let budgets: Vec<PodDisruptionBudget> = typed(items, "PodDisruptionBudget");
