@@ -31,5 +31,5 @@ pub use decision::{
 };
 pub use entry::Entry;
 pub use ring::Ring;
-pub use verdict::{GaveUp, Machine, Nomination, Orphan, Verdict};
+pub use verdict::{GaveUp, Interruption, Machine, Nomination, Orphan, Verdict};
 pub use watch::{Disabled, Resource, Trouble, WatchTrouble, WatchVerb};

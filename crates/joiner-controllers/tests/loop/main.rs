@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod accidents;
 mod clock_steps;
 mod clouds;
 mod crashes;
@@ -16,4 +17,5 @@ mod lost_replies;
 mod measuring;
 mod stage;
 mod takeover;
+mod types_of_classes;
 mod watching;
