@@ -3,9 +3,11 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
+use crate::crd::fragments;
 use crate::{duration, names};
 
 /// How simulated machines behave.
@@ -35,14 +37,65 @@ pub struct KwokNodeClassSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("pattern" = duration::GRACE_PERIOD_PATTERN))]
     pub node_registration_delay_jitter: Option<String>,
-    /// Values of the label `kwok-partition`, one of which each Node gets, so that several KWOK controllers can share the nodes. Absent means
-    /// that all get `a`.
+    /// Values of the label kwok-partition, one of which each Node gets, so that several KWOK controllers can share the nodes. Absent means
+    /// that all get the value a.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 63)))]
     pub partitions: Vec<String>,
+    /// Where the instance types of this class come from. Absent means those that joiner was started with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_types_from: Option<KwokInstanceTypes>,
     /// What goes wrong on purpose. Absent means that nothing does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chaos: Option<KwokChaos>,
+}
+
+/// Instance types of a class: exactly one source, in the form of an instance type file. A source that changes is read again; while what it says cannot be
+/// used, the last list that could be is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = fragments::rules(&[(
+    "(has(self.inline) ? 1 : 0) + (has(self.configMap) ? 1 : 0) + (has(self.file) ? 1 : 0) == 1",
+    "name exactly one of inline, configMap and file",
+)])))]
+pub struct KwokInstanceTypes {
+    /// The types themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "inline_types")]
+    pub inline: Option<Vec<Value>>,
+    /// A key of a ConfigMap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_map: Option<KwokConfigMapKey>,
+    /// The name of a file in the folder of --instance-types-file-path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253), extend("pattern" = "^[^/]+$"))]
+    pub file: Option<String>,
+}
+
+/// A key of a ConfigMap.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KwokConfigMapKey {
+    /// Its namespace.
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: String,
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// The key. Absent means the only one there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub key: Option<String>,
+}
+
+/// Entries of a file of instance types: their reader says what is wrong with them.
+fn inline_types(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 2000,
+        "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+    })
 }
 
 /// What goes wrong on purpose, to see how workloads and pools take it. What is drawn depends on the seed and on each claim, so the same
@@ -65,6 +118,18 @@ pub struct KwokChaos {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub never_register_percent: Option<i64>,
+    /// Share of machines that vanish in each hour of their lives without a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub vanish_percent_per_hour: Option<i64>,
+    /// Share of spot machines that are taken back in each hour of their lives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub spot_reclaim_percent_per_hour: Option<i64>,
+    /// How long before its end a spot machine that is taken back is told of, e.g. 30s. Absent means two minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = duration::GRACE_PERIOD_PATTERN))]
+    pub spot_reclaim_notice: Option<String>,
     /// How many machines there are to be had; what no entry names is endless.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
@@ -103,6 +168,8 @@ impl<'de> Deserialize<'de> for KwokNodeClassSpec {
             #[serde(default)]
             partitions: Option<Vec<String>>,
             #[serde(default)]
+            instance_types_from: Option<KwokInstanceTypes>,
+            #[serde(default)]
             chaos: Option<KwokChaos>,
         }
         let fields = Option::<Fields>::deserialize(deserializer)?.unwrap_or_default();
@@ -110,6 +177,7 @@ impl<'de> Deserialize<'de> for KwokNodeClassSpec {
             node_registration_delay: fields.node_registration_delay,
             node_registration_delay_jitter: fields.node_registration_delay_jitter,
             partitions: fields.partitions.unwrap_or_default(),
+            instance_types_from: fields.instance_types_from,
             chaos: fields.chaos,
         })
     }

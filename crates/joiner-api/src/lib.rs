@@ -78,7 +78,10 @@ pub mod validation;
 
 pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use costmodel::{CostModel, CostModelSpec};
-pub use kwoknodeclass::{KwokCapacity, KwokChaos, KwokNodeClass, KwokNodeClassSpec, KwokNodeClassStatus};
+pub use kwoknodeclass::{
+    KwokCapacity, KwokChaos, KwokConfigMapKey, KwokInstanceTypes, KwokNodeClass, KwokNodeClassSpec,
+    KwokNodeClassStatus,
+};
 pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 pub use nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus};
 pub use nodepool::{NodePool, NodePoolSpec, NodePoolStatus};

@@ -145,6 +145,10 @@ pub const REGISTRATION_FAILURES_ANNOTATION: &str = "joiner.sh/registration-failu
 pub const STARTUP_TAINTS_ANNOTATION: &str = "joiner.sh/startup-taints";
 /// Node of a simulated cluster: how long after it is ready they go.
 pub const STARTUP_TAINTS_TIME_ANNOTATION: &str = "joiner.sh/startup-taints-time";
+/// Node of a simulated cluster: `stopped` when its kubelet no longer reports.
+pub const KUBELET_ANNOTATION: &str = "joiner.sh/kubelet";
+/// Node of KWOK: `vanished` when the machine behind it is gone, whatever the Node says.
+pub const MACHINE_ANNOTATION: &str = "joiner.sh/machine";
 /// On virtual pods: the pod stands for a capacity buffer.
 pub const BUFFER_FAKE_POD_ANNOTATION: &str = "karpenter.sh/capacity-buffer-fake-pod";
 /// On virtual pods: name of the capacity buffer.

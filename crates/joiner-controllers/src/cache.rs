@@ -441,6 +441,15 @@ impl ClusterCache {
         self.claims_of.contains_key(id)
     }
 
+    /// The one claim with a provider id.
+    pub fn claim_with_id(&self, id: &str) -> Option<&Arc<NodeClaim>> {
+        let mut names = self.claims_of.get(id)?.iter();
+        match (names.next(), names.next()) {
+            (Some(name), None) => self.claims.get(name),
+            _ => None,
+        }
+    }
+
     /// Nodes with a provider id.
     pub fn nodes_with_id<'w>(&'w self, id: &str) -> impl Iterator<Item = &'w Arc<Node>> + use<'w> {
         self.nodes_of.get(id).into_iter().flatten().filter_map(|name| self.nodes.get(name))

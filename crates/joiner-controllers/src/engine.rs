@@ -23,6 +23,7 @@ use crate::command::{Command, Step};
 use crate::decision::{Journal, Moment};
 use crate::executor::{Epoch, Executor, Fence};
 use crate::inspect::{Asked, Inspector};
+use crate::interruptions;
 use crate::lives::Lives;
 use crate::measuring::Measured;
 use crate::metrics::Metrics;
@@ -302,6 +303,7 @@ impl Engine {
         let (Some(mut inbox), Some(mut questions)) = (self.inbox.take(), self.questions.take()) else {
             return;
         };
+        interruptions::listen(&self.registry, self.executor.fence(), &self.reports, &mut watches);
         let mut moves = self.executor.fence().moves();
         let mut shutdown = std::pin::pin!(shutdown);
         let mut woke = Instant::now();

@@ -44,6 +44,7 @@ mod engine;
 pub mod executor;
 pub mod hooks;
 pub mod inspect;
+mod interruptions;
 mod leadership;
 pub mod lease;
 mod lives;

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::conditions;
 use joiner_core::plan::Plan;
-use joiner_provider::{Error, HookAnswer, HookPoint, Launch, Listed, Scope, Terminated, Unregistered};
+use joiner_provider::{
+    Error, HookAnswer, HookPoint, Interruption, Launch, Listed, Scope, Terminated, Unregistered,
+};
 use joiner_record::{Subject, Verb, Verdict};
 use kube::ResourceExt;
 
@@ -46,6 +48,8 @@ pub(crate) enum Report {
     Adopted(String, Vec<Unregistered>, Result<(), Failure>),
     /// A provider was asked whether it has done its part in the life of the claim with that name and uid.
     Hooked { claim: String, uid: String, point: HookPoint, answer: Result<HookAnswer, Failure> },
+    /// A cloud has said something of a machine by itself.
+    Interrupted(Interruption),
     /// A plan for the pods that were asked about.
     Decided(Question, Box<Plan>),
     /// How little the plan made at that time could have cost.
@@ -100,6 +104,7 @@ impl Engine {
                 self.to_adopt.insert(provider, machines);
             }
             Report::Hooked { claim, uid, point, answer } => self.hooked(&claim, &uid, point, answer),
+            Report::Interrupted(interruption) => self.interrupted(interruption, now),
             Report::Decided(question, plan) => self.decided(&question, *plan, now),
             Report::Bounded { time, bound } => self.bounded(time, bound),
             Report::Panicked { keys, message } => {

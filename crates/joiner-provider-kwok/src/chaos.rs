@@ -14,6 +14,14 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// The partition of Nodes whose class names none.
 pub const PARTITION: &str = "a";
 
+/// How long before its end a machine that is taken back is told of, unless the class says otherwise.
+const NOTICE: &str = "2m";
+/// The capacity type of machines that can be taken back.
+const SPOT: &str = "spot";
+const HOUR: Duration = Duration::from_secs(3600);
+/// Beyond so many hours nothing happens to a machine any more.
+const HOURS: u32 = 10_000;
+
 /// What a class says of its machines.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Behaviour {
@@ -21,6 +29,8 @@ pub struct Behaviour {
     jitter: Duration,
     partitions: Vec<String>,
     chaos: KwokChaos,
+    /// How long before its end a machine that is taken back is told of.
+    notice: Duration,
 }
 
 impl Behaviour {
@@ -32,7 +42,17 @@ impl Behaviour {
         let spec = class.get("spec").cloned().unwrap_or_default();
         let spec: KwokNodeClassSpec =
             serde_json::from_value(spec).map_err(|error| Error::ClassNotReady(format!("spec: {error}")))?;
+        Self::of_spec(spec)
+    }
+
+    /// The same for a class that has been read.
+    ///
+    /// # Errors
+    /// A field that cannot be read, by its path.
+    pub fn of_spec(spec: KwokNodeClassSpec) -> Result<Self, Error> {
+        let notice = spec.chaos.as_ref().and_then(|chaos| chaos.spot_reclaim_notice.as_deref());
         Ok(Self {
+            notice: length("chaos.spotReclaimNotice", Some(notice.unwrap_or(NOTICE)))?,
             delay: length("nodeRegistrationDelay", spec.node_registration_delay.as_deref())?,
             jitter: length("nodeRegistrationDelayJitter", spec.node_registration_delay_jitter.as_deref())?,
             partitions: spec.partitions,
@@ -66,6 +86,33 @@ impl Behaviour {
     /// Whether the Node of a claim's machine ever appears.
     pub fn registers(&self, uid: &str) -> bool {
         !self.hits(self.chaos.never_register_percent, uid, "register")
+    }
+
+    /// How old a claim's machine gets before it vanishes without a word, if it does.
+    pub fn vanishes_at(&self, uid: &str) -> Option<Duration> {
+        self.age_at(self.chaos.vanish_percent_per_hour, uid, "vanish")
+    }
+
+    /// How old a claim's machine gets before the cloud takes it back, if it does: when that is told, and when it happens.
+    pub fn reclaimed_at(&self, uid: &str, capacity_type: Option<&str>) -> Option<(Duration, Duration)> {
+        let percent = self.chaos.spot_reclaim_percent_per_hour.filter(|_| capacity_type == Some(SPOT));
+        let told = self.age_at(percent, uid, "reclaim")?;
+        Some((told, told + self.notice))
+    }
+
+    /// Whether anything ever happens to machines that stand.
+    pub fn ends_machines(&self) -> bool {
+        [self.chaos.vanish_percent_per_hour, self.chaos.spot_reclaim_percent_per_hour]
+            .iter()
+            .any(|percent| percent.is_some_and(|percent| percent > 0))
+    }
+
+    /// The age at which something happens that hits so many in each hour of their lives.
+    fn age_at(&self, percent: Option<i64>, uid: &str, purpose: &str) -> Option<Duration> {
+        percent.filter(|percent| *percent > 0)?;
+        let hour = (0..HOURS).find(|hour| self.hits(percent, uid, &format!("{purpose}/{hour}")))?;
+        let within = self.draw(uid, &format!("{purpose}/{hour}/moment"));
+        Some(HOUR.mul_f64(f64::from(hour) + within))
     }
 
     /// The stocks that are not endless.
@@ -118,7 +165,7 @@ mod tests {
     #[test]
     fn a_class_that_says_nothing_behaves() {
         let plain = behaviour(Value::Null);
-        assert_eq!(plain, Behaviour::default());
+        assert!(!plain.ends_machines() && plain.vanishes_at("x").is_none());
         assert_eq!((plain.delay("x"), plain.partition("x")), (Duration::ZERO, "a"));
         let offering = OfferingKey { instance_type: "t".to_owned(), ..OfferingKey::default() };
         assert_eq!(
@@ -142,6 +189,32 @@ mod tests {
         other["seed"] = json!(7);
         let other = behaviour(json!({"chaos": other}));
         assert!(share(|uid| class.fails(uid, 0) != other.fails(uid, 0)) > 100);
+    }
+
+    #[test]
+    fn so_many_machines_end_in_each_hour_of_their_lives() {
+        let chaos =
+            json!({"vanishPercentPerHour": 20, "spotReclaimPercentPerHour": 100, "spotReclaimNotice": "30s"});
+        let class = behaviour(json!({"chaos": chaos}));
+        let within = |hour: u32| {
+            let hour = HOUR * hour..HOUR * (hour + 1);
+            share(|uid| class.vanishes_at(uid).is_some_and(|age| hour.contains(&age)))
+        };
+        assert!((160..240).contains(&within(0)), "{}", within(0));
+        assert!((120..200).contains(&within(1)), "of those that are left: {}", within(1));
+        assert_eq!(
+            share(|uid| class
+                .reclaimed_at(uid, Some("spot"))
+                .is_some_and(|(told, ends)| told < HOUR && ends == told + Duration::from_secs(30))),
+            1000
+        );
+        assert_eq!(share(|uid| class.reclaimed_at(uid, Some("on-demand")).is_some()), 0);
+        assert_eq!(class.vanishes_at("x"), class.vanishes_at("x"));
+        assert!(class.ends_machines() && !behaviour(Value::Null).ends_machines());
+        assert_eq!(
+            behaviour(json!({"chaos": {"spotReclaimPercentPerHour": 100}})).notice,
+            Duration::from_secs(120)
+        );
     }
 
     #[test]

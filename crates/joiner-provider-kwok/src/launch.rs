@@ -10,8 +10,8 @@ use joiner_api::NodeClaim;
 use joiner_api::instance_type::{InstanceType, Offering, ResourceList, TypeRequirement};
 use joiner_api::names::{
     CLAIM_UID_ANNOTATION, HOSTNAME_LABEL, INSTANCE_PRICE_LABEL, INSTANCE_TYPE_LABEL, KWOK_NODE_MARK,
-    KWOK_PARTITION_LABEL, LAUNCH_HANDLE_ANNOTATION, PLANNED_PODS_ANNOTATION, STARTUP_TAINTS_ANNOTATION,
-    STARTUP_TAINTS_TIME_ANNOTATION, UNREGISTERED_TAINT,
+    KWOK_PARTITION_LABEL, LAUNCH_HANDLE_ANNOTATION, MACHINE_ANNOTATION, PAPER_ALIASES,
+    PLANNED_PODS_ANNOTATION, STARTUP_TAINTS_ANNOTATION, STARTUP_TAINTS_TIME_ANNOTATION, UNREGISTERED_TAINT,
 };
 use joiner_api::requirement::Operator;
 use joiner_provider::{Error, Launched, OfferingKey, RankedOffering, Scope, TypeSet};
@@ -23,6 +23,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub const PROVIDER_ID_PREFIX: &str = "kwok://";
 /// Value of the mark that kwok controllers look for.
 const FAKE: &str = "fake";
+/// Value of the mark of Nodes whose machine is gone.
+pub(crate) const VANISHED: &str = "vanished";
 
 /// A type and the terms it is taken on.
 #[derive(Debug, Clone, Copy)]
@@ -91,10 +93,15 @@ pub fn launched(claim: &NodeClaim, choice: Choice, partition: &str) -> Launched 
         offering: OfferingKey::of(choice.instance_type, choice.offering),
         image_id: None,
         labels,
-        annotations: BTreeMap::from([(KWOK_NODE_MARK.to_owned(), FAKE.to_owned())]),
+        annotations: marks(),
         capacity: texts(&choice.instance_type.capacity_for(choice.offering)),
         allocatable: texts(&choice.instance_type.allocatable_for(choice.offering)),
     }
+}
+
+/// What tells KWOK controllers, and joiner's own kubelets, that a Node is theirs.
+pub fn marks() -> BTreeMap<String, String> {
+    BTreeMap::from([(KWOK_NODE_MARK.to_owned(), FAKE.to_owned())])
 }
 
 fn single(requirement: &TypeRequirement) -> Option<(&str, &str)> {
@@ -118,10 +125,17 @@ pub fn node(claim: &NodeClaim, launched: &Launched) -> Node {
     if let Some(uid) = &claim.metadata.uid {
         annotations.insert(CLAIM_UID_ANNOTATION.to_owned(), uid.clone());
     }
+    let mut labels = launched.labels.clone();
+    // Pods may choose nodes by these names, and the scheduler knows no aliases.
+    for (paper, real) in PAPER_ALIASES {
+        if let Some(value) = labels.get(real).cloned() {
+            labels.entry(paper.to_owned()).or_insert(value);
+        }
+    }
     Node {
         metadata: ObjectMeta {
             name: node_name(&launched.provider_id).map(str::to_owned),
-            labels: Some(launched.labels.clone()),
+            labels: Some(labels),
             annotations: Some(annotations),
             ..ObjectMeta::default()
         },
@@ -161,16 +175,26 @@ pub fn lift_startup_taints(node: &mut Node, claim: &NodeClaim, after: Duration) 
 pub fn of_node(node: &Node) -> Option<Launched> {
     let provider_id = node.spec.as_ref()?.provider_id.clone()?;
     let status = node.status.as_ref();
-    let labels = node.metadata.labels.clone().unwrap_or_default();
+    let mut labels = node.metadata.labels.clone().unwrap_or_default();
+    labels.retain(|key, _| PAPER_ALIASES.iter().all(|(paper, _)| paper != key));
     Some(Launched {
         provider_id,
         offering: OfferingKey::of_labels(&labels)?,
         image_id: None,
         labels,
-        annotations: BTreeMap::from([(KWOK_NODE_MARK.to_owned(), FAKE.to_owned())]),
+        annotations: marks(),
         capacity: status.and_then(|of| of.capacity.clone()).unwrap_or_default(),
         allocatable: status.and_then(|of| of.allocatable.clone()).unwrap_or_default(),
     })
+}
+
+/// Whether the machine behind a Node is gone, whatever the Node says.
+pub fn has_vanished(node: &Node) -> bool {
+    node.metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(MACHINE_ANNOTATION))
+        .is_some_and(|of| of == VANISHED)
 }
 
 /// The uid of the claim that a Node was made for; Nodes of other hands do not say.

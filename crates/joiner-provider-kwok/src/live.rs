@@ -3,10 +3,13 @@
 //! A machine exists from the moment it is chosen. With a `nodeRegistrationDelay` its Node appears later; until then the machine is kept in a table, so that
 //! listing finds it and ending it stops the Node from ever appearing. After a restart the table is filled again from the claims.
 //!
-//! A class may ask for accidents ([`crate::chaos`]): launches that fail, offerings without capacity, stocks that end, Nodes that never appear.
+//! A class may bring types of its own ([`own_types`]), and ask for accidents ([`crate::chaos`]): launches that fail, offerings without capacity, stocks that end, Nodes that never
+//! appear, machines that vanish or are taken back ([`accidents`]).
 
+mod accidents;
 mod classes;
 mod instances;
+mod own_types;
 mod stock;
 
 use std::collections::BTreeMap;
@@ -21,8 +24,8 @@ use joiner_api::NodeClaim;
 use joiner_api::names::{AWS_GROUP, KWOK_GROUP, kinds};
 use joiner_api::nodepool::NodeClassReference;
 use joiner_provider::{
-    Clock, Error, Instance, Launch, LaunchOutcome, LaunchRequest, Launched, Listed, NodeClassKind,
-    OfferingKey, Provider, Terminated, TypeFeed, TypePublisher, Unregistered,
+    Clock, Error, Instance, Interruption, Launch, LaunchOutcome, LaunchRequest, Launched, Listed,
+    NodeClassKind, OfferingKey, Provider, Terminated, TypeFeed, Unregistered,
 };
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
@@ -31,9 +34,12 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
+use self::accidents::Accidents;
 use self::classes::AwsClasses;
 pub use self::classes::TypesOfClass;
 use self::instances::{Instances, Standing};
+use self::own_types::KwokClasses;
+pub use self::own_types::ReadTypes;
 use self::stock::Stock;
 use crate::Catalogue;
 use crate::chaos::Behaviour;
@@ -62,7 +68,7 @@ pub struct KwokProvider {
     client: Client,
     nodes: Api<Node>,
     kinds: Vec<NodeClassKind>,
-    types: TypePublisher,
+    classes: KwokClasses,
     /// Types of classes of AWS, if they are served.
     aws: Option<AwsClasses>,
     clock: Arc<dyn Clock>,
@@ -80,14 +86,14 @@ impl KwokProvider {
     pub fn new(client: Client, catalogue: Catalogue, clock: Arc<dyn Clock>) -> Self {
         Self {
             nodes: Api::all(client.clone()),
-            client,
             kinds: vec![NodeClassKind {
                 group: KWOK_GROUP.to_owned(),
                 version: "v1alpha1".to_owned(),
                 kind: kinds::KWOK_NODE_CLASS.to_owned(),
                 plural: "kwoknodeclasses".to_owned(),
             }],
-            types: published(catalogue),
+            classes: KwokClasses::new(client.clone(), clock.clone(), catalogue),
+            client,
             aws: None,
             clock,
             startup_taints: None,
@@ -127,15 +133,27 @@ impl KwokProvider {
         node
     }
 
+    /// How files are read that classes name as the source of their types.
+    #[must_use]
+    pub fn reading_types(self, read: ReadTypes) -> Self {
+        self.classes.read_files(read);
+        self
+    }
+
+    /// Files may say something else now: classes that name one get what it says.
+    pub fn files_changed(&self) {
+        self.classes.files_changed();
+    }
+
     /// Offers another list from now on. Machines that were launched stay what they are.
     pub fn set_catalogue(&self, catalogue: Catalogue) {
-        self.types.publish(catalogue.types, catalogue.well_known);
+        self.classes.set_usual(catalogue);
     }
 
     fn feed_of(&self, class: &NodeClassReference) -> TypeFeed {
         match &self.aws {
             Some(classes) if class.group == AWS_GROUP => classes.feed(&class.name),
-            _ => self.types.feed(),
+            _ => self.classes.feed(&class.name),
         }
     }
 
@@ -154,7 +172,8 @@ impl KwokProvider {
                 Some(launched)
                     if is_same
                         && launched.provider_id == launch::provider_id(&name)
-                        && node.metadata.deletion_timestamp.is_none() =>
+                        && node.metadata.deletion_timestamp.is_none()
+                        && !launch::has_vanished(&node) =>
                 {
                     Ok(launched)
                 }
@@ -289,7 +308,8 @@ impl KwokProvider {
             let is_meant = |node: &&Node| {
                 launch::claim_uid(node) == Some(uid) && node.metadata.deletion_timestamp.is_none()
             };
-            if let Some(launched) = nodes.items.iter().find(is_meant).and_then(launch::of_node) {
+            let is_there = |node: &&Node| is_meant(node) && !launch::has_vanished(node);
+            if let Some(launched) = nodes.items.iter().find(is_there).and_then(launch::of_node) {
                 return Ok(Some(launched));
             }
             match nodes.metadata.continue_.filter(|token| !token.is_empty()) {
@@ -359,7 +379,8 @@ impl Provider for KwokProvider {
                 offering: OfferingKey::of_labels(&labels).unwrap_or_default(),
                 image_id: None,
                 labels,
-                annotations: BTreeMap::new(),
+                // A claim of other hands may not carry it, and without it nobody plays the Node's kubelet.
+                annotations: launch::marks(),
                 capacity: status.capacity.unwrap_or_default(),
                 allocatable: status.allocatable.unwrap_or_default(),
             };
@@ -396,6 +417,12 @@ impl Provider for KwokProvider {
         });
         all.boxed()
     }
+
+    fn interruptions(&self) -> BoxStream<'_, Interruption> {
+        let accidents = Accidents::new(self);
+        stream::unfold(accidents, |mut accidents| async move { Some((accidents.next().await, accidents)) })
+            .boxed()
+    }
 }
 
 impl Pending {
@@ -416,10 +443,6 @@ impl Drop for KwokProvider {
             pending.writer.abort();
         }
     }
-}
-
-fn published(catalogue: Catalogue) -> TypePublisher {
-    TypePublisher::new(catalogue.types, catalogue.well_known)
 }
 
 /// Writes a Node; one that is there already is the one we wanted to write.

@@ -74,6 +74,8 @@ fn the_node_says_all_that_is_known_of_its_machine() {
                 "karpenter.kwok.sh/instance-family": "c",
                 "karpenter.kwok.sh/instance-memory": "8Gi",
                 "karpenter.kwok.sh/instance-size": "4",
+                "karpenter.kwok.sh/instance-type": "c-4x-amd64-linux",
+                "karpenter.sh/instance-memory": "8Gi",
                 "karpenter.sh/capacity-type": "spot",
                 "kubernetes.io/arch": "amd64",
                 "kubernetes.io/hostname": "default-x2b4z",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use joiner_core::explain::Listed;
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +113,16 @@ pub enum Verdict {
         /// Why its node goes, as the claim says it.
         reason: String,
     },
+    /// The cloud says what happens to a machine. Subjects: its claim and its node, or the machine if it has neither.
+    Interrupted {
+        /// What.
+        interruption: Interruption,
+        /// When, if the cloud says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<Timestamp>,
+        /// What the cloud says.
+        message: String,
+    },
     /// A kind of objects cannot be observed. No subject.
     WatchTrouble(WatchTrouble),
     /// It can be observed again. No subject.
@@ -143,6 +154,7 @@ impl Verdict {
             Self::Failed { .. } => "failed",
             Self::DisruptionBlocked => "disruptionBlocked",
             Self::Evicted { .. } => "evicted",
+            Self::Interrupted { .. } => "interrupted",
             Self::WatchTrouble(_) => "watchTrouble",
             Self::WatchRecovered { .. } => "watchRecovered",
         }
@@ -167,6 +179,7 @@ impl Verdict {
             | Self::Failed { .. }
             | Self::DisruptionBlocked
             | Self::Evicted { .. }
+            | Self::Interrupted { .. }
             | Self::WatchTrouble(_)
             | Self::WatchRecovered { .. } => false,
         }
@@ -321,6 +334,24 @@ pub enum Difference {
         /// What the node says.
         found: String,
     },
+}
+
+/// What happens to a machine without our doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Interruption {
+    /// The cloud takes it back.
+    Reclaimed,
+    /// It is more likely than before to be taken back.
+    RebalanceRecommended,
+    /// The cloud works on what it runs on.
+    Maintenance,
+    /// Something about it is broken.
+    Impaired,
+    /// Somebody stops it.
+    Stopping,
+    /// Somebody ends it.
+    Terminated,
 }
 
 /// What lost its other half.

@@ -1,7 +1,7 @@
 //! Decisions in words: the one place that makes sentences of them, for screens, events, logs and pages.
 
 use crate::decision::{Alternative, Decision, Outcome, Reason, Subject, Verb};
-use crate::verdict::{Breaker, BreakerKind, Difference, GaveUp, Orphan, Verdict};
+use crate::verdict::{Breaker, BreakerKind, Difference, GaveUp, Interruption, Orphan, Verdict};
 use crate::watch::{Disabled, Resource, Trouble, WatchTrouble, WatchVerb};
 
 /// An event about one of a decision's subjects.
@@ -105,6 +105,13 @@ fn said(decision: &Decision) -> String {
         Verdict::Evicted { reason } => {
             format!("pod {} is evicted: {reason}", first.map_or_else(String::new, Subject::key))
         }
+        Verdict::Interrupted { interruption, at, message } => {
+            format!(
+                "{name} {}{}: {message}",
+                interrupted(*interruption),
+                at.map_or(String::new(), |at| format!(" at {at:.0}"))
+            )
+        }
         Verdict::WatchTrouble(trouble) => watch_trouble(trouble),
         Verdict::WatchRecovered { resource, after_seconds } => {
             format!("watch of {resource} works again after {after_seconds} s")
@@ -131,6 +138,18 @@ pub fn event(verdict: &Verdict, place: Option<&Subject>) -> Option<EventWords> {
         Verdict::DisruptionBlocked => {
             let message = "no node may be removed for being empty now: its budgets allow none";
             words("DisruptionBlocked", false, message.to_owned())
+        }
+        Verdict::Interrupted { interruption, at, message } => {
+            let when = at.map_or(String::new(), |at| format!(" at {at:.0}"));
+            let reason = match interruption {
+                Interruption::Reclaimed => "SpotInterrupted",
+                Interruption::RebalanceRecommended => "SpotRebalanceRecommendation",
+                Interruption::Maintenance => "MaintenanceScheduled",
+                Interruption::Impaired => "InstanceUnhealthy",
+                Interruption::Stopping => "InstanceStopping",
+                Interruption::Terminated => "InstanceTerminating",
+            };
+            words(reason, true, format!("{}{when}: {message}", interrupted(*interruption)))
         }
         Verdict::Evicted { reason } => words("Evicted", false, format!("Evicted pod: {reason}")),
         Verdict::WatchTrouble(trouble) => {
@@ -221,6 +240,17 @@ fn reset(breaker: BreakerKind) -> &'static str {
         }
         BreakerKind::Registration => "a machine has joined: the pool is used as always",
         BreakerKind::ClusterHealth => "enough nodes are ready again: nodes that nobody needs may go",
+    }
+}
+
+fn interrupted(interruption: Interruption) -> &'static str {
+    match interruption {
+        Interruption::Reclaimed => "is taken back by the cloud",
+        Interruption::RebalanceRecommended => "may soon be taken back by the cloud",
+        Interruption::Maintenance => "has maintenance scheduled",
+        Interruption::Impaired => "is impaired",
+        Interruption::Stopping => "is being stopped",
+        Interruption::Terminated => "is being ended by somebody else",
     }
 }
 

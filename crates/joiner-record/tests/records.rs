@@ -8,7 +8,7 @@ use std::fmt::Write;
 use jiff::Timestamp;
 use joiner_core::explain::{Amount, Cause, Counts, LimitReached, Listed, Reject, Shortage, TopologyRule};
 use joiner_record::{
-    Alternative, Breaker, BreakerKind, Command, Completed, Decision, DecisionId, Difference, Disabled, Entry,
+    Alternative, Breaker, BreakerKind, Command, Completed, Decision, DecisionId, Difference, Disabled, Entry, Interruption,
     GaveUp, Machine, Nomination, Orphan, Outcome, PriceChange, Reason, Resource, Ring, Subject, Trouble,
     Verb, Verdict, WatchTrouble, WatchVerb, words,
 };
@@ -329,6 +329,24 @@ fn decisions() -> Vec<Decision> {
         ),
         decision(0, Verdict::BreakerReset { breaker: BreakerKind::ClusterHealth }, vec![]),
         decision(0, Verdict::Evicted { reason: text("Empty") }, vec![pod("a")]),
+        decision(
+            0,
+            Verdict::Interrupted {
+                interruption: Interruption::Reclaimed,
+                at: Some("2026-01-05T08:02:00Z".parse().unwrap()),
+                message: text("spot capacity is needed"),
+            },
+            vec![claim("c"), node("node-a")],
+        ),
+        decision(
+            0,
+            Verdict::Interrupted {
+                interruption: Interruption::Impaired,
+                at: None,
+                message: text("no network"),
+            },
+            vec![claim("c")],
+        ),
         decision(0, denied(Trouble::Forbidden, "poddisruptionbudgets", "policy", Disabled::HeldPods), vec![]),
         decision(0, denied(Trouble::NotServed, "nodepools", "karpenter.sh", Disabled::Decisions), vec![]),
         decision(
@@ -365,7 +383,7 @@ fn every_decision_is_read_back_as_it_was_written() {
     codes.sort();
     codes.dedup();
     // A new kind of decision needs an example above.
-    assert_eq!(codes.len(), 14, "{codes:?}");
+    assert_eq!(codes.len(), 15, "{codes:?}");
     let id = decisions()[3].id;
     assert_eq!(id.to_string(), "20260105T080000-4");
     for outcome in outcomes() {

@@ -20,7 +20,7 @@ use futures::{FutureExt, StreamExt};
 use joiner_controllers::{Epoch, Fence};
 use joiner_provider::{Clock, Monotonic};
 use joiner_sim::controller::Controller;
-use joiner_sim::kubelet::{Kubelets, Lifecycle, Managed};
+use joiner_sim::kubelet::{Kubelets, Lifecycle, Managed, annotations};
 use joiner_sim::object::{Fields, Key, Kind};
 use joiner_sim::write::{PatchKind, Write};
 use kube::Client;
@@ -154,6 +154,10 @@ impl SimulatedKubelets {
             self.leases.drop_node(node);
             return;
         };
+        if object.annotation(annotations::KUBELET) == Some("stopped") {
+            // It reports no more: its lease runs out.
+            return self.leases.rest(node);
+        }
         let (call, node) = (self.leases.take(node, object.uid()), node.clone());
         self.calls.push(async move { Done::Taken(epoch, node, call.await) }.boxed());
     }

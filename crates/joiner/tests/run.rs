@@ -308,6 +308,165 @@ async fn pods_get_nodes_metrics_move_and_it_ends_when_told() {
     assert!(!kubeconfig.exists(), "the file that let clients in went with the cluster");
 }
 
+/// A list of one type, in the short form.
+fn one_type(name: &str) -> String {
+    format!(
+        "- {{name: {name}, architecture: amd64, operatingSystems: [linux], resources: {{cpu: 2, memory: 8Gi}}, \
+         offerings: [{{zone: cellar, capacityType: spot, price: 0.1}}]}}\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instance_types_are_read_again_when_their_file_changes() {
+    let folder = Folder::new("types");
+    let (kubeconfig, list) = (folder.file("kubeconfig"), folder.file("types.yaml"));
+    std::fs::write(&list, one_type("first.large")).expect("a file");
+    std::fs::write(folder.file("other.yaml"), one_type("other.large")).expect("a file");
+    let (kubeconfig_text, list_text) = (kubeconfig.display().to_string(), list.display().to_string());
+    let mut running = Running::start(
+        &folder,
+        &[
+            "--embedded",
+            "--kubeconfig",
+            &kubeconfig_text,
+            "--instance-types-file-path",
+            &list_text,
+            "--batch-idle-duration=200ms",
+        ],
+    );
+    let (_, health) = running.ports();
+    until("that it is ready", || get(health, "/readyz").0 == 200);
+    let cluster = client(&kubeconfig);
+    create(&cluster, AS_WRITTEN).await;
+    let pod = async |name: &str| {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [
+            {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1500m"}}}]}});
+        let path = "/api/v1/namespaces/default/pods";
+        let (status, answer) = cluster.call(Method::POST, path, Some(&pod)).await.expect("an answer");
+        assert_eq!(status, 201, "{answer}");
+    };
+    let has_type = async |name: &str, count: usize| {
+        let begun = Instant::now();
+        loop {
+            let (_, list) = cluster.get("/api/v1/nodes").await.expect("an answer");
+            let nodes = list["items"].as_array().expect("nodes").iter();
+            let of_type =
+                |node: &&Value| node["metadata"]["labels"]["node.kubernetes.io/instance-type"] == name;
+            if nodes.filter(of_type).count() == count {
+                break;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{count} of {name}: {list}\n{}", running.text());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let said = |message: &str| running.lines().iter().filter(|line| line["message"] == message).count();
+    pod("a").await;
+    has_type("first.large", 1).await;
+    // As an editor does it: another file takes its name.
+    std::fs::write(folder.file("new"), one_type("second.large")).expect("a file");
+    std::fs::rename(folder.file("new"), &list).expect("a name");
+    until("another list", || said("instance types are another list now") == 1);
+    pod("b").await;
+    has_type("second.large", 1).await;
+    std::fs::write(folder.file("new"), "- {name: broken").expect("a file");
+    std::fs::rename(folder.file("new"), &list).expect("a name");
+    let refused = "instance types cannot be used: the last good list stays";
+    until("a complaint", || said(refused) == 1);
+    std::fs::write(folder.file("unrelated"), "x").expect("a file");
+    pod("c").await;
+    has_type("second.large", 2).await;
+    // A class may name a file beside it, and nothing outside of that folder.
+    let class = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses/default";
+    let merge = async |spec: Value| {
+        cluster.call(Method::PATCH, class, Some(&json!({"spec": spec}))).await.expect("an answer")
+    };
+    let (status, answer) = merge(json!({"instanceTypesFrom": {"file": "../secret"}})).await;
+    assert_eq!(status, 422, "{answer}");
+    let (status, answer) = merge(json!({"instanceTypesFrom": {"file": "other.yaml"}})).await;
+    assert_eq!(status, 200, "{answer}");
+    pod("d").await;
+    has_type("other.large", 1).await;
+    assert_eq!(said(refused), 1, "told once");
+    running.told("-TERM");
+    let (code, _, log) = running.ends();
+    assert_eq!(code, Some(0), "{log}");
+}
+
+/// Names and uids of all objects of a kind, sorted by name.
+async fn uids(client: &Client, path: &str) -> Value {
+    let (_, list) = client.get(path).await.expect("an answer");
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    let mut all: Vec<Value> =
+        items.iter().map(|item| json!([item["metadata"]["name"], item["metadata"]["uid"]])).collect();
+    all.sort_by_key(ToString::to_string);
+    all.into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_folders_of_earlier_releases_are_taken_over() {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/data-folders");
+    let mut releases = 0;
+    for file in std::fs::read_dir(kept).expect("the folder of releases") {
+        let expected = file.expect("a file").path();
+        if expected.extension().is_none_or(|of| of != "json") {
+            continue;
+        }
+        releases += 1;
+        let folder = Folder::new("taken-over");
+        let data = folder.file("data");
+        std::fs::create_dir_all(&data).expect("a folder");
+        let objects = std::fs::read(expected.with_extension("redb.zst")).expect("its objects");
+        std::fs::write(data.join("objects.redb"), zstd::decode_all(&*objects).expect("zstd"))
+            .expect("a file");
+        std::fs::copy(expected.with_extension("seal"), data.join("objects.seal")).expect("a file");
+        let expected: Value =
+            serde_json::from_str(&std::fs::read_to_string(&expected).expect("uids")).expect("JSON");
+        let kubeconfig = folder.file("kubeconfig");
+        let mut running = Running::start(
+            &folder,
+            &[
+                "--embedded",
+                "--data-dir",
+                &data.display().to_string(),
+                "--kubeconfig",
+                &kubeconfig.display().to_string(),
+            ],
+        );
+        let (_, health) = running.ports();
+        until("that it is ready", || get(health, "/readyz").0 == 200);
+        until("that it leads", || running.text().contains("\"leads\""));
+        let cluster = client(&kubeconfig);
+        // Long enough for everything that would be decided anew.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        for (kind, path) in [
+            ("Pod", "/api/v1/pods"),
+            ("Node", "/api/v1/nodes"),
+            ("NodeClaim", "/apis/karpenter.sh/v1/nodeclaims"),
+        ] {
+            assert_eq!(uids(&cluster, path).await, expected[kind], "{kind}\n{}", running.text());
+        }
+        // And it goes on from there.
+        let path = "/apis/apps/v1/namespaces/default/deployments/inflate/scale";
+        let scale = json!({"spec": {"replicas": 8}});
+        let (status, answer) = cluster.call(Method::PATCH, path, Some(&scale)).await.expect("an answer");
+        assert_eq!(status, 200, "{answer}");
+        let begun = Instant::now();
+        loop {
+            let (_, list) = cluster.get("/api/v1/pods").await.expect("an answer");
+            let pods = list["items"].as_array().expect("pods").iter();
+            if pods.filter(|pod| pod["status"]["phase"] == "Running").count() == 8 {
+                break;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{list}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        running.told("-TERM");
+        let (code, _, log) = running.ends();
+        assert_eq!(code, Some(0), "{log}");
+    }
+    assert!(releases > 0, "no release was kept");
+}
+
 #[test]
 fn bad_values_end_with_one_sentence_and_code_2() {
     let run = |arguments: &[&str], variables: &[(&str, &str)]| {

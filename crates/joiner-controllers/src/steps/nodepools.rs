@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use joiner_api::condition::{ConditionSet, ConditionTypes, Subject};
@@ -15,12 +16,18 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::command::{Command, Step};
+use crate::record::{Level, Note};
 use crate::steps::emptiness;
 use crate::steps::lifecycle::condition;
 use crate::steps::registration_health::{self, Results};
 
 /// Resources that are shown even if there is nothing of them.
 const ALWAYS: [&str; 4] = ["cpu", "ephemeral-storage", "memory", "pods"];
+
+/// The reason of events about what is legal in a pool and probably not meant.
+const REMARK: &str = "ValidationWarning";
+/// They are not repeated for so long.
+const REMARK_AGAIN: Duration = Duration::from_secs(24 * 3600);
 
 /// So soon it is looked whether all claims have the new version of the hash.
 const MIGRATION: SignedDuration = SignedDuration::from_secs(1);
@@ -133,6 +140,7 @@ pub fn step(facts: &Facts) -> Step {
     }
     step.commands.extend(breakers_patch(pool, &facts.breakers));
     step.each = to_migrate;
+    step.notes = remarks(pool);
     let mut after = with_conditions(&facts.readiness);
     let status = after.status.get_or_insert_default();
     let subject = subject(&facts.readiness);
@@ -155,6 +163,15 @@ fn breakers_patch(pool: &NodePool, wanted: &[(&'static str, Option<String>)]) ->
     let annotations: BTreeMap<&str, &Option<String>> = differs.map(|(key, value)| (*key, value)).collect();
     let patch = json!({"metadata": {"annotations": annotations}});
     (!annotations.is_empty()).then(|| Command::PatchPool { name: pool.name_any(), patch })
+}
+
+/// What a pool says that is legal and probably not what was meant: old names, values that count for nothing.
+fn remarks(pool: &NodePool) -> Vec<Note> {
+    let remarks = validation::remarks_on_nodepool(pool);
+    let note = |remark: &validation::Problem| {
+        Note::new(pool, Level::Warning, REMARK, remark.to_string()).quiet_for(REMARK_AGAIN)
+    };
+    remarks.iter().map(note).collect()
 }
 
 fn hash_patch(pool: &NodePool) -> Option<Command> {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod breakers;
+mod accidents;
 mod clock_steps;
 mod clouds;
 mod crashes;
@@ -18,4 +19,5 @@ mod measuring;
 mod stage;
 mod static_pools;
 mod takeover;
+mod types_of_classes;
 mod watching;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use joiner_api::names::KWOK_NODE_CLASS_LABEL;
 use joiner_provider::{Clock, Instance, OfferingKey};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
@@ -25,6 +26,8 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct Standing {
     pub(crate) instance: Instance,
     pub(crate) offering: Option<OfferingKey>,
+    /// Its class, by its name.
+    pub(crate) class: Option<String>,
 }
 
 /// Machines by the names of their Nodes.
@@ -70,7 +73,11 @@ impl Known {
 
 /// The machine behind a Node, if it is one of ours.
 pub(crate) fn machine(node: Node) -> Option<(String, Standing)> {
+    if launch::has_vanished(&node) {
+        return None;
+    }
     let offering = node.metadata.labels.as_ref().and_then(OfferingKey::of_labels);
+    let class = node.labels().get(KWOK_NODE_CLASS_LABEL).cloned();
     let claim_uid = launch::claim_uid(&node).map(str::to_owned);
     let id = node.spec.and_then(|spec| spec.provider_id).filter(|id| id.starts_with(PROVIDER_ID_PREFIX))?;
     let instance = Instance {
@@ -80,7 +87,7 @@ pub(crate) fn machine(node: Node) -> Option<(String, Standing)> {
         created: node.metadata.creation_timestamp.map(|time| time.0),
         terminating: node.metadata.deletion_timestamp.is_some(),
     };
-    Some((node.metadata.name?, Standing { instance, offering }))
+    Some((node.metadata.name?, Standing { instance, offering, class }))
 }
 
 impl Instances {

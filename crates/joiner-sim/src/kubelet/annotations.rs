@@ -23,7 +23,7 @@ pub const STARTUP_TAINTS_TIME: &str = joiner_api::names::STARTUP_TAINTS_TIME_ANN
 pub const STARTUP_TAINTS: &str = joiner_api::names::STARTUP_TAINTS_ANNOTATION;
 
 /// Node: `stopped` when its kubelet no longer reports, and nothing on it changes any more.
-pub const KUBELET: &str = "joiner.sh/kubelet";
+pub const KUBELET: &str = joiner_api::names::KUBELET_ANNOTATION;
 
 /// Pod: from its binding until it is ready.
 pub const START_TIME: &str = "joiner.sh/pod-start-time";

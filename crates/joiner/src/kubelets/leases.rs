@@ -135,6 +135,11 @@ impl Leases {
         self.nodes.remove(node);
     }
 
+    /// The node's lease is not renewed now.
+    pub(super) fn rest(&mut self, node: &Arc<str>) {
+        self.due.insert((self.clock.monotonic() + RENEWAL, node.clone()));
+    }
+
     /// Takes a lease, or renews it.
     pub(super) fn take(
         &mut self,

@@ -23,7 +23,7 @@ use tower::Layer;
 use super::alone;
 use super::endpoints::{Endpoints, Shown};
 use super::options::Options;
-use super::{ProviderName, RunArgs};
+use super::{ProviderName, RunArgs, types_file};
 use crate::autoscaler::Guarded;
 use crate::cli::{MinValuesPolicy, PreferencePolicy};
 use crate::commands::instance_types;
@@ -162,14 +162,21 @@ async fn lead(
     let namespace = own_namespace(&options);
     let settings = settings(arguments, &options, &namespace);
     let guarded = server.guarded(Fence::closed(clock.clone()), clock.clone())?;
+    let types_file = options.instance_types_file_path.as_ref().map(PathBuf::from);
+    let mut follows = Vec::new();
     let providers = providers.iter().map(|name| -> Arc<dyn Provider> {
         match name {
             ProviderName::Kwok => {
-                let kwok = guarded.kwok(catalogue.clone());
-                Arc::new(match arguments.startup_taints {
-                    StartupTaints::After(after) => kwok.lifting_startup_taints(after),
-                    StartupTaints::Never => kwok,
-                })
+                let mut kwok = guarded.kwok(catalogue.clone());
+                if let StartupTaints::After(after) = arguments.startup_taints {
+                    kwok = kwok.lifting_startup_taints(after);
+                }
+                if let Some(path) = &types_file {
+                    kwok = kwok.reading_types(types_file::reader(path));
+                }
+                let kwok = Arc::new(kwok);
+                follows.extend(types_file.clone().map(|path| types_file::follow(path, kwok.clone())));
+                kwok
             }
         }
     });
@@ -190,6 +197,9 @@ async fn lead(
     );
     let mut tasks = JoinSet::new();
     endpoints.serve(shown(arguments, &options, &controllers, leadership, elects), &mut tasks);
+    for follow in follows {
+        tasks.spawn(follow);
+    }
     if arguments.simulate_kubelets {
         tasks.spawn(guarded.kubelets(arguments.seed).run());
     }

@@ -1,7 +1,8 @@
 //! `run`: the autoscaler on a real cluster, or on one that is simulated in this process.
 //!
 //! [`options`] reads what may be said, by flag or by environment, and [`gates`] a part of it; [`lead`] is the life of the process: connect, observe, wait for the
-//! lease, lead, end. [`alone`] looks for other autoscalers first. [`endpoints`] answers metrics and health, [`process`] tells about the process itself, [`logs`] writes lines. The controllers are the same that
+//! lease, lead, end. [`alone`] looks for other autoscalers first. [`endpoints`] answers metrics and health, [`process`] tells about the process itself, [`logs`] writes lines,
+//! [`types_file`] reads instance types again. The controllers are the same that
 //! `up` runs: both are put together by [`crate::autoscaler`].
 
 mod alone;
@@ -12,6 +13,7 @@ mod logs;
 mod options;
 mod own_options;
 mod process;
+mod types_file;
 
 use std::path::PathBuf;
 
