@@ -3,7 +3,9 @@
 //! * `aws-catalogue` packs machine types, regions and prices of AWS.
 //! * `bench-inputs` writes the recorded inputs of the comparison, the same bytes for the same seed.
 //! * `compare` runs joiner and the original scheduler on those inputs and prints one table.
+//! * `compare-live` runs joiner and Karpenter on a real control plane and prints one table.
 //! * `control-plane` builds a real Kubernetes control plane, starts it on this machine and ends it.
+//! * `live-check` runs the tests against a real control plane, with more of each than CI has time for.
 //! * `openapi-facts` packs the facts about built-in fields for the embedded API server.
 //! * `scheduler-check` holds the simulated cluster's scheduler against kube-scheduler on many generated clusters.
 //! * `tidy` checks the rules of the code base that the compiler cannot check.
@@ -12,8 +14,10 @@
 
 mod aws_catalogue;
 mod compare;
+mod compare_live;
 mod control_plane;
 mod inputs;
+mod live_check;
 mod openapi_facts;
 mod scheduler_check;
 mod tidy;
@@ -39,8 +43,12 @@ enum Chore {
     BenchInputs(inputs::Args),
     /// Run joiner and the original on the same inputs and print one table
     Compare(compare::Args),
+    /// Run joiner and Karpenter on a real control plane and print one table; needs Go
+    CompareLive(compare_live::Args),
     /// Build, start and end a real Kubernetes control plane for tests
     ControlPlane(control_plane::Args),
+    /// Run the tests against a real control plane with more rounds than CI has time for
+    LiveCheck(live_check::Args),
     /// Pack facts about the fields of built-in kinds, from the published OpenAPI of Kubernetes
     OpenapiFacts(openapi_facts::Args),
     /// Compare the simulated cluster's scheduler with kube-scheduler on generated clusters
@@ -54,7 +62,9 @@ fn main() -> ExitCode {
         Chore::AwsCatalogue(args) => aws_catalogue::run(&args, &root()),
         Chore::BenchInputs(args) => inputs::run(&args, &root()),
         Chore::Compare(args) => compare::run(&args, &root()),
+        Chore::CompareLive(args) => compare_live::run(&args, &root()),
         Chore::ControlPlane(args) => control_plane::run(&args),
+        Chore::LiveCheck(args) => live_check::run(&args, &root()),
         Chore::OpenapiFacts(args) => openapi_facts::run(&args, &root()),
         Chore::SchedulerCheck(args) => scheduler_check::run(&args, &root()),
         Chore::Tidy => tidy::run(&root()),
