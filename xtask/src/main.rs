@@ -4,8 +4,10 @@
 //! * `bench-inputs` writes the recorded inputs of the comparison, the same bytes for the same seed.
 //! * `charts` writes READMEs and schemas of the charts from the comments of their values.
 //! * `compare` runs joiner and the original scheduler on those inputs and prints one table.
+//! * `compare-live` runs joiner and Karpenter on a real control plane and prints one table.
 //! * `control-plane` builds a real Kubernetes control plane, starts it on this machine and ends it.
 //! * `helm` builds helm once, and runs it.
+//! * `live-check` runs the tests against a real control plane, with more of each than CI has time for.
 //! * `openapi-facts` packs the facts about built-in fields for the embedded API server.
 //! * `release` checks what a release is made of and writes its bill of materials.
 //! * `scheduler-check` holds the simulated cluster's scheduler against kube-scheduler on many generated clusters.
@@ -16,9 +18,11 @@
 mod aws_catalogue;
 mod charts;
 mod compare;
+mod compare_live;
 mod control_plane;
 mod helm;
 mod inputs;
+mod live_check;
 mod openapi_facts;
 mod release;
 mod scheduler_check;
@@ -47,10 +51,14 @@ enum Chore {
     Charts(charts::Args),
     /// Run joiner and the original on the same inputs and print one table
     Compare(compare::Args),
+    /// Run joiner and Karpenter on a real control plane and print one table; needs Go
+    CompareLive(compare_live::Args),
     /// Build, start and end a real Kubernetes control plane for tests
     ControlPlane(control_plane::Args),
     /// Build helm, once, and run it with these arguments
     Helm(helm::Args),
+    /// Run the tests against a real control plane with more rounds than CI has time for
+    LiveCheck(live_check::Args),
     /// Pack facts about the fields of built-in kinds, from the published OpenAPI of Kubernetes
     OpenapiFacts(openapi_facts::Args),
     /// Check what a release is made of, and write its bill of materials
@@ -67,8 +75,10 @@ fn main() -> ExitCode {
         Chore::BenchInputs(args) => inputs::run(&args, &root()),
         Chore::Charts(args) => charts::run(&args, &root()),
         Chore::Compare(args) => compare::run(&args, &root()),
+        Chore::CompareLive(args) => compare_live::run(&args, &root()),
         Chore::ControlPlane(args) => control_plane::run(&args),
         Chore::Helm(args) => helm::run(&args),
+        Chore::LiveCheck(args) => live_check::run(&args, &root()),
         Chore::OpenapiFacts(args) => openapi_facts::run(&args, &root()),
         Chore::Release(args) => release::run(&args, &root()),
         Chore::SchedulerCheck(args) => scheduler_check::run(&args, &root()),

@@ -21,7 +21,7 @@ use crate::hooks::{HookState, Hooks};
 use crate::queue::Key;
 use crate::record::{Level, Note};
 use crate::reports::Report;
-use crate::steps::lifecycle::{condition, is_true};
+use crate::steps::lifecycle::{self, condition, is_true};
 use crate::steps::registration_health::{Failed, Results};
 use crate::steps::{termination, transitions};
 
@@ -76,7 +76,8 @@ impl Engine {
                 }
                 let lists = [old, new].map(|claim| claim.status.iter().flat_map(|status| &status.conditions));
                 let [before, after] = lists;
-                self.tell_all(transitions::told(new, before, after));
+                let unsaid = lifecycle::unsaid(old, self.now());
+                self.tell_all(transitions::told(new, before.chain(&unsaid), after));
             }
             (Some(old), _) => {
                 let uid = old.uid().unwrap_or_default();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use joiner_record::{Subject, Verdict, words};
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -20,6 +20,15 @@ pub const COMPONENT: &str = "karpenter";
 const USUAL: Duration = Duration::from_secs(120);
 /// Events remembered; when there are more, the oldest are forgotten.
 const REMEMBERED: usize = 20_000;
+/// Events of a kind of objects and a reason of which only some are written: so many at once, and after that so many in a second. Pods come by the thousand, and a
+/// line about each would cost the API server more than what it tells: the record of decisions has all of them. A nomination is told at Karpenter's rate. A refusal
+/// that is left out comes again with the next decision, and is told then.
+const LIMITED: [(&str, &[&str], Rate); 3] = [
+    ("Pod", &["Nominated"], Rate { at_once: 10, per_second: 5 }),
+    ("Pod", &["FailedScheduling"], Rate { at_once: 100, per_second: 10 }),
+    // The steps of each machine's way; its conditions and the metrics have them too.
+    ("NodeClaim", &["Launched", "Registered", "Initialized", "Ready"], Rate { at_once: 100, per_second: 10 }),
+];
 /// Longer messages are cut; the server allows 1024 bytes.
 const LONGEST: usize = 1000;
 
@@ -79,6 +88,29 @@ impl Note {
     }
 }
 
+/// So many at once, and so many in each second.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    at_once: i32,
+    per_second: i32,
+}
+
+impl Rate {
+    /// Whether one more may go; `full` is when the rate is used up by nothing any more.
+    fn admits(self, full: &mut Timestamp, now: Timestamp) -> bool {
+        let interval = SignedDuration::from_secs(1) / self.per_second;
+        let most = interval * self.at_once;
+        let used = full.duration_since(now);
+        // In the past nothing is used; a clock that was set back begins anew.
+        let used = if used.is_negative() || used > most { SignedDuration::ZERO } else { used };
+        if used + interval > most {
+            return false;
+        }
+        *full = now.checked_add(used + interval).unwrap_or(now);
+        true
+    }
+}
+
 #[derive(Debug)]
 struct Known {
     name: String,
@@ -91,10 +123,12 @@ struct Known {
 #[derive(Debug, Default)]
 pub struct Recorder {
     known: BTreeMap<String, Known>,
+    /// When each of the limited kinds may be written freely again.
+    full: [Timestamp; LIMITED.len()],
 }
 
 impl Recorder {
-    /// The command that writes a note, unless it was written a short while ago. The text is the name of the event.
+    /// The command that writes a note, unless it was written a short while ago, or too many like it were. The text is the name of the event.
     pub fn record(&mut self, note: &Note, now: Timestamp) -> Option<(String, Command)> {
         let name = note.about.name.clone().unwrap_or_default();
         let uid = note.about.uid.clone().unwrap_or_default();
@@ -103,10 +137,13 @@ impl Recorder {
         let namespace = note.about.namespace.as_deref().unwrap_or_default();
         let identity = format!("{kind}/{namespace}/{name}/{uid}/{}/{text}", note.reason);
         if let Some(known) = self.known.get_mut(&identity) {
-            let quiet = jiff::SignedDuration::try_from(note.quiet).unwrap_or(jiff::SignedDuration::MAX);
+            let quiet = SignedDuration::try_from(note.quiet).unwrap_or(SignedDuration::MAX);
             let since = now.duration_since(known.last);
             // Time that ran backwards was set, and nobody knows how long ago it was.
             if !since.is_negative() && since < quiet {
+                return None;
+            }
+            if !admits(&mut self.full, &kind, &note.reason, now) {
                 return None;
             }
             known.last = now;
@@ -115,6 +152,9 @@ impl Recorder {
             let patch = json!({"count": known.count, "lastTimestamp": Time(now), "message": message});
             let (namespace, name) = (known.namespace.clone(), known.name.clone());
             return Some((name.clone(), Command::PatchEvent { namespace, name, patch }));
+        }
+        if !admits(&mut self.full, &kind, &note.reason, now) {
+            return None;
         }
         self.forget();
         let namespace = note.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
@@ -151,6 +191,12 @@ impl Recorder {
         let median = *median;
         self.known.retain(|_, known| known.last > median);
     }
+}
+
+/// Whether an event of this kind and reason may be written now.
+fn admits(full: &mut [Timestamp; LIMITED.len()], kind: &str, reason: &str, now: Timestamp) -> bool {
+    let found = LIMITED.iter().zip(full).find(|((of, why, _), _)| *of == kind && why.contains(&reason));
+    found.is_none_or(|((.., rate), full)| rate.admits(full, now))
 }
 
 /// The longest beginning of a text that has at most so many bytes.
@@ -191,6 +237,25 @@ mod tests {
         let vague = |message: &str| note(message).once_in(USUAL);
         assert!(recorder.record(&vague("1 node"), at(200)).is_some());
         assert!(recorder.record(&vague("2 nodes"), at(201)).is_none());
+    }
+
+    #[test]
+    fn a_thousand_pods_are_not_a_thousand_events() {
+        let mut recorder = Recorder::default();
+        let about = |number: usize, reason: &'static str| {
+            let mut pod = Pod::default();
+            pod.metadata.name = Some(format!("pod-{number}"));
+            Note::new(&pod, Level::Normal, reason, "a sentence")
+        };
+        let mut written = |pods: std::ops::Range<usize>, reason, time| {
+            pods.filter(|number| recorder.record(&about(*number, reason), time).is_some()).count()
+        };
+        assert_eq!(written(0..1000, "Nominated", at(100)), 10);
+        assert_eq!(written(0..1000, "Nominated", at(101)), 5);
+        assert_eq!(written(0..1000, "FailedScheduling", at(101)), 100, "each reason has its own rate");
+        assert_eq!(written(100..1000, "FailedScheduling", at(104)), 30, "and goes on with those left out");
+        assert_eq!(written(0..1000, "Evicted", at(101)), 1000, "that happened, and is told");
+        assert_eq!(written(0..1000, "Nominated", at(9)), 10, "the clock was set back");
     }
 
     #[test]

@@ -47,6 +47,30 @@ pub fn build(tell: &mut dyn FnMut(&str)) -> Result<Programs> {
     Programs::built()
 }
 
+/// Builds Karpenter with its KWOK provider, if it is not built yet, and says where it is. Only the comparison needs it.
+///
+/// # Errors
+/// Go is missing, sources cannot be fetched, or the build fails.
+pub fn karpenter(tell: &mut dyn FnMut(&str)) -> Result<PathBuf> {
+    let place = cache::karpenter()?;
+    if place.is_file() {
+        return Ok(place);
+    }
+    let folder = place.parent().unwrap_or(&place);
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    tell(&format!("karpenter: building with {}", go_version()?));
+    let start = Instant::now();
+    let draft = folder.join(format!(".karpenter.{}", std::process::id()));
+    let outcome = go_build(&cache::karpenter_sources(), "sigs.k8s.io/karpenter/kwok", &draft);
+    if outcome.is_err() {
+        let _ = std::fs::remove_file(&draft);
+    }
+    outcome.context("cannot build `karpenter`")?;
+    std::fs::rename(&draft, &place)?;
+    tell(&format!("karpenter: {} s", start.elapsed().as_secs()));
+    Ok(place)
+}
+
 /// What `go version` says.
 ///
 /// # Errors
@@ -66,6 +90,11 @@ fn compile(name: &str, draft: &Path) -> Result<()> {
         "kwok" => (kwok_sources()?, "./cmd/kwok".to_owned()),
         _ => (cache::sources(), format!("k8s.io/kubernetes/cmd/{name}")),
     };
+    go_build(&folder, &package, draft)
+        .with_context(|| format!("`{name}` is of Kubernetes {KUBERNETES} or kwok {KWOK}"))
+}
+
+fn go_build(folder: &Path, package: &str, draft: &Path) -> Result<()> {
     let mut command = Command::new("go");
     command.args(["build", "-trimpath", "-mod=readonly", "-buildvcs=false"]);
     command.arg("-ldflags").arg(cache::linker_flags());
@@ -74,7 +103,7 @@ fn compile(name: &str, draft: &Path) -> Result<()> {
     command.env("GOWORK", "off").env("CGO_ENABLED", "0");
     let status = command.status().context("cannot start `go`")?;
     if !status.success() {
-        bail!("`go build` ended with {status}; Kubernetes is {KUBERNETES}, kwok {KWOK}");
+        bail!("`go build {package}` ended with {status}");
     }
     Ok(())
 }

@@ -32,6 +32,24 @@ pub fn informer() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/informer")
 }
 
+/// The folder of the module that names Karpenter.
+pub fn karpenter_sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/karpenter")
+}
+
+/// Where Karpenter is once it is built: apart from the control plane, which does without.
+///
+/// # Errors
+/// The sources cannot be read.
+pub fn karpenter() -> Result<PathBuf> {
+    let mut text = linker_flags();
+    for path in ["go.mod", "go.sum"].map(|file| karpenter_sources().join(file)) {
+        let content = std::fs::read_to_string(&path);
+        text.push_str(&content.with_context(|| format!("cannot read `{}`", path.display()))?);
+    }
+    Ok(root()?.join(format!("karpenter-{:016x}", xxh3_64(text.as_bytes()))).join("karpenter"))
+}
+
 /// Options of the linker: no symbols, and the version that the programs say they are.
 pub fn linker_flags() -> String {
     let mut parts = KUBERNETES.trim_start_matches('v').split('.');

@@ -121,6 +121,28 @@ impl Client {
         Ok(self.connect().await?.send_request(self.prepared(request)?).await?)
     }
 
+    /// Tells each event of a watch until the server ends it.
+    ///
+    /// # Errors
+    /// The connection fails, the server refuses the watch, or what it sends is no JSON.
+    pub async fn watch(&self, path: &str, mut tell: impl FnMut(Value)) -> Result<()> {
+        let request = Request::builder().uri(path).header(ACCEPT, "application/json").body(Full::default())?;
+        let answer = self.stream(request).await?;
+        if !answer.status().is_success() {
+            bail!("the server answers {} to `{path}`", answer.status());
+        }
+        let (mut body, mut open) = (answer.into_body(), Vec::new());
+        while let Some(frame) = body.frame().await {
+            open.extend_from_slice(frame?.data_ref().map_or(&[][..], |data| data));
+            while let Some(end) = open.iter().position(|byte| *byte == b'\n') {
+                let event = serde_json::from_slice(&open[..end])?;
+                open.drain(..=end);
+                tell(event);
+            }
+        }
+        Ok(())
+    }
+
     /// The status and JSON body of an answer.
     ///
     /// # Errors

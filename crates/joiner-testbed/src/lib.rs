@@ -12,8 +12,12 @@
 //! The programs live no longer than the process that started them ([`process`]): each hangs on a pipe that closes when that
 //! process ends, however it ends. Planes that `cargo xtask control-plane up` starts are the exception ([`standing`]).
 //!
+//! What programs under test did is read from the API server's record of requests ([`audit`]), what they used from the system ([`usage`]).
+//! Signals kill them, stop them and wake them ([`process::Signal`]).
+//!
 //! [`relay`] stands between a client and a server and cuts connections on demand.
 
+pub mod audit;
 pub mod build;
 pub mod cache;
 mod certificates;
@@ -22,6 +26,7 @@ pub mod plane;
 pub mod process;
 pub mod relay;
 pub mod standing;
+pub mod usage;
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
+use crate::audit::{self, Request};
 use crate::cache::{Programs, STAGES};
 use crate::certificates;
 use crate::client::Client;
@@ -22,36 +23,31 @@ pub struct Parts {
     pub scheduler: bool,
     /// kwok, for nodes annotated `kwok.x-k8s.io/node: fake`.
     pub kwok: bool,
+    /// A line for each request, for [`crate::audit`]; the API server spends more for it.
+    pub audit: bool,
 }
 
 impl Parts {
     /// The API server alone.
-    pub const BARE: Self = Self { controllers: false, scheduler: false, kwok: false };
-    /// Everything.
-    pub const ALL: Self = Self { controllers: true, scheduler: true, kwok: true };
+    pub const BARE: Self = Self { controllers: false, scheduler: false, kwok: false, audit: false };
+    /// Everything that runs.
+    pub const ALL: Self = Self { controllers: true, scheduler: true, kwok: true, audit: false };
+    /// Everything, and a record of who asked for what.
+    pub const AUDITED: Self = Self { audit: true, ..Self::ALL };
 }
 
 /// How long a program may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Users with all rights for programs under test, so that the audit log tells them apart.
+pub const REPLICAS: [&str; 2] = ["replica-1", "replica-2"];
 /// Users of the token file: name and group. The names of the programs are those that the built-in rules know.
-const USERS: [(&str, &str); 3] = [
+const USERS: [(&str, &str); 5] = [
     ("kubernetes-admin", "system:masters"),
+    (REPLICAS[0], "system:masters"),
+    (REPLICAS[1], "system:masters"),
     ("system:kube-controller-manager", "system:authenticated"),
     ("system:kube-scheduler", "system:authenticated"),
 ];
-
-/// The namespace whose accounts are followed: what they ask of the server is written down, for tests of rights.
-pub const AUDITED: &str = "joiner";
-/// What is written down, and what is not.
-const AUDIT_POLICY: &str = "\
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-  - level: Metadata
-    userGroups: [\"system:serviceaccounts:joiner\"]
-  - level: None
-";
 
 /// Where everything of one control plane is: folder and ports.
 #[derive(Clone, Debug)]
@@ -60,6 +56,7 @@ pub struct Site {
     etcd: u16,
     etcd_peer: u16,
     api: u16,
+    audit: bool,
 }
 
 /// One program with its arguments.
@@ -75,9 +72,9 @@ impl Site {
     ///
     /// # Errors
     /// The folder cannot be written or there is no free port.
-    pub fn lay_out(folder: &Path) -> Result<Self> {
+    pub fn lay_out(folder: &Path, parts: Parts) -> Result<Self> {
         let [etcd, etcd_peer, api] = free_ports()?;
-        let site = Self { folder: folder.to_owned(), etcd, etcd_peer, api };
+        let site = Self { folder: folder.to_owned(), etcd, etcd_peer, api, audit: parts.audit };
         let authority = certificates::write(folder)?;
         let mut tokens = String::new();
         for (number, (user, group)) in USERS.into_iter().enumerate() {
@@ -89,13 +86,20 @@ impl Site {
             std::fs::write(folder.join(format!("{short}.kubeconfig")), config)?;
         }
         std::fs::write(folder.join("tokens.csv"), tokens)?;
-        std::fs::write(folder.join("audit-policy.yaml"), AUDIT_POLICY)?;
+        if site.audit {
+            std::fs::write(folder.join("audit-policy.yaml"), audit::POLICY)?;
+        }
         Ok(site)
     }
 
     /// The kubeconfig of the user with all rights.
     pub fn kubeconfig(&self) -> PathBuf {
-        self.folder.join("admin.kubeconfig")
+        self.kubeconfig_of("admin")
+    }
+
+    /// The kubeconfig of a user, of [`REPLICAS`] for example.
+    pub fn kubeconfig_of(&self, user: &str) -> PathBuf {
+        self.folder.join(format!("{user}.kubeconfig"))
     }
 
     fn path(&self, name: &str) -> String {
@@ -128,9 +132,6 @@ impl Site {
             format!("--tls-private-key-file={}", self.path("server.key")),
             format!("--token-auth-file={}", self.path("tokens.csv")),
             "--authorization-mode=RBAC".to_owned(),
-            format!("--audit-policy-file={}", self.path("audit-policy.yaml")),
-            format!("--audit-log-path={}", self.path("audit.jsonl")),
-            "--audit-log-mode=blocking".to_owned(),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             format!("--service-account-key-file={}", self.path("accounts.pub")),
             format!("--service-account-signing-key-file={}", self.path("accounts.key")),
@@ -140,7 +141,12 @@ impl Site {
             "--max-requests-inflight=2000".to_owned(),
             "--max-mutating-requests-inflight=1000".to_owned(),
         ];
-        Launch { name: "kube-apiserver", arguments: arguments.into() }
+        let mut arguments = Vec::from(arguments);
+        if self.audit {
+            arguments.push(format!("--audit-policy-file={}", self.path("audit-policy.yaml")));
+            arguments.push(format!("--audit-log-path={}", self.path("audit.log")));
+        }
+        Launch { name: "kube-apiserver", arguments }
     }
 
     pub(crate) fn controller_manager(&self) -> Launch {
@@ -154,6 +160,8 @@ impl Site {
             "--secure-port=0".to_owned(),
             "--kube-api-qps=500".to_owned(),
             "--kube-api-burst=1000".to_owned(),
+            "--concurrent-deployment-syncs=20".to_owned(),
+            "--concurrent-replicaset-syncs=20".to_owned(),
         ];
         Launch { name: "kube-controller-manager", arguments: arguments.into() }
     }
@@ -233,7 +241,7 @@ impl ControlPlane {
     /// A program cannot be started or does not become ready.
     pub async fn start(programs: &Programs, parts: Parts) -> Result<Self> {
         let folder = scratch("control-plane")?;
-        let site = Site::lay_out(&folder)?;
+        let site = Site::lay_out(&folder, parts)?;
         let etcd = launch(programs, &site, site.etcd())?;
         let mut plane = Self { site, programs: programs.clone(), rest: Vec::new(), api_server: None, etcd };
         plane.start_api_server().await?;
@@ -279,21 +287,36 @@ impl ControlPlane {
         self.site.kubeconfig()
     }
 
+    /// The kubeconfig of a user, of [`REPLICAS`] for example.
+    pub fn kubeconfig_of(&self, user: &str) -> PathBuf {
+        self.site.kubeconfig_of(user)
+    }
+
+    /// The requests answered so far, in the order of their answers; none without [`Parts::audit`].
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub fn requests(&self) -> Result<Vec<Request>> {
+        if !self.site.audit {
+            return Ok(Vec::new());
+        }
+        audit::read(Path::new(&self.site.path("audit.log")))
+    }
+
+    /// The process id of the API server.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn api_server_id(&self) -> Result<u32> {
+        self.api_server.as_ref().context("the API server does not run")?.program_id()
+    }
+
     /// A client with all rights.
     ///
     /// # Errors
     /// The kubeconfig cannot be read.
     pub fn client(&self) -> Result<Client> {
         self.site.client()
-    }
-
-    /// What accounts of the namespace [`AUDITED`] have asked for: one event of the audit log a line.
-    ///
-    /// # Errors
-    /// The log cannot be read.
-    pub fn audit_log(&self) -> Result<String> {
-        let path = self.site.path("audit.jsonl");
-        std::fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))
     }
 
     /// A kubeconfig for a token, beside that of the user with all rights.

@@ -1,19 +1,25 @@
 //! A program that ends when the process that started it ends, however that happens.
 //!
 //! The program runs under a small shell that waits on a pipe held open by this process. When the pipe closes, by a drop
-//! or because the process was killed, the shell kills the program.
+//! or because the process was killed, the shell kills the program. The shell writes the program's own process id into a file beside
+//! the log, so that tests can send it signals and ask what it used.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// Runs `$@`, and kills it when standard input ends. Ends with the program otherwise.
+/// Runs all but the first argument, writes its process id into the file that the first one names, and kills it when standard input ends.
+/// Ends with the program otherwise, with its exit code.
 const KEEPER: &str = r#"
 exec 3<&0
+file=$1
+shift
 "$@" </dev/null 3<&- &
 program=$!
+echo "$program" >"$file"
 (read -r _ <&3; kill -9 "$program" 2>/dev/null) &
 keeper=$!
 wait "$program"
@@ -22,12 +28,40 @@ kill "$keeper" 2>/dev/null
 exit "$code"
 "#;
 
+/// How long a shell may take to start its program.
+const START: Duration = Duration::from_secs(20);
+
+/// What a test may do to a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Ctrl-C.
+    Interrupt,
+    /// The end at once, without a last word.
+    Kill,
+    /// Stands still, and does not notice.
+    Stop,
+    /// Goes on where it stood still.
+    Continue,
+}
+
+impl Signal {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Interrupt => "-INT",
+            Self::Kill => "-KILL",
+            Self::Stop => "-STOP",
+            Self::Continue => "-CONT",
+        }
+    }
+}
+
 /// A running program.
 #[derive(Debug)]
 pub struct Kept {
     name: String,
     child: Child,
     log: PathBuf,
+    id_file: PathBuf,
 }
 
 impl Kept {
@@ -36,12 +70,74 @@ impl Kept {
     /// # Errors
     /// It cannot be started.
     pub fn start(name: &str, program: &Path, arguments: &[String], log: &Path) -> Result<Self> {
+        Self::start_with(name, program, arguments, &[], log)
+    }
+
+    /// Starts it with variables of its environment set.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start_with(
+        name: &str,
+        program: &Path,
+        arguments: &[String],
+        variables: &[(&str, String)],
+        log: &Path,
+    ) -> Result<Self> {
+        let id_file = log.with_extension("pid");
+        // Left by a program of the same name before.
+        let _ = std::fs::remove_file(&id_file);
         let mut command = Command::new("sh");
-        command.args(["-c", KEEPER, name]).arg(program).args(arguments).stdin(Stdio::piped());
+        command.args(["-c", KEEPER, name]).arg(&id_file).arg(program).args(arguments);
+        command.envs(variables.iter().map(|(key, value)| (key, value))).stdin(Stdio::piped());
         let child = logged(&mut command, log)?
             .spawn()
             .with_context(|| format!("cannot start `{}`", program.display()))?;
-        Ok(Self { name: name.to_owned(), child, log: log.to_owned() })
+        Ok(Self { name: name.to_owned(), child, log: log.to_owned(), id_file })
+    }
+
+    /// The process id of the program itself.
+    ///
+    /// # Errors
+    /// The shell has not started it.
+    pub fn program_id(&self) -> Result<u32> {
+        let begun = Instant::now();
+        loop {
+            let text = std::fs::read_to_string(&self.id_file).unwrap_or_default();
+            if let Some(id) = text.strip_suffix('\n') {
+                return id.parse().with_context(|| format!("`{id}` is no process id of `{}`", self.name));
+            }
+            anyhow::ensure!(begun.elapsed() < START, "`{}` has not been started:\n{text}", self.name);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Sends the program a signal.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let id = self.program_id()?;
+        let status = Command::new("kill").args([signal.name(), &id.to_string()]).status();
+        let sent = status.context("cannot start `kill`")?.success();
+        anyhow::ensure!(sent, "`{}` (process {id}) takes no signal", self.name);
+        Ok(())
+    }
+
+    /// How it ended, if it does so in time.
+    ///
+    /// # Errors
+    /// It still runs.
+    pub fn await_end(&mut self, limit: Duration) -> Result<ExitStatus> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            let runs_on = begun.elapsed() > limit;
+            anyhow::ensure!(!runs_on, "`{}` still runs after {} s", self.name, limit.as_secs());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// An error that shows the end of the log, if it has ended.
@@ -103,7 +199,7 @@ mod tests {
             if let Some(text) = std::fs::read_to_string(path).ok().filter(|text| text.ends_with('\n')) {
                 return text.trim().to_owned();
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
         }
         panic!("nothing in {}", path.display());
     }
@@ -124,13 +220,38 @@ mod tests {
     }
 
     #[test]
+    fn signals_reach_the_program_itself() {
+        let folder = crate::plane::scratch("signals").unwrap();
+        let script = "trap 'echo asked; exit 7' INT; while :; do sleep 0.05; done";
+        let arguments = ["-c".to_owned(), script.to_owned()];
+        let log = folder.join("log");
+        let variables = [("WHATEVER", "1".to_owned())];
+        let mut kept =
+            Kept::start_with("listener", Path::new("/bin/bash"), &arguments, &variables, &log).unwrap();
+        let id = kept.program_id().unwrap().to_string();
+        let state = || {
+            let output = Command::new("ps").args(["-o", "stat=", "-p", &id]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        kept.signal(Signal::Stop).unwrap();
+        assert!(state().starts_with('T'), "{}", state());
+        kept.signal(Signal::Continue).unwrap();
+        assert!(!state().starts_with('T'), "{}", state());
+        kept.check().unwrap();
+        kept.signal(Signal::Kill).unwrap();
+        assert_eq!(kept.await_end(Duration::from_secs(10)).unwrap().code(), Some(137));
+        assert!(kept.signal(Signal::Interrupt).is_err(), "it has ended");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
     fn a_program_that_ends_is_noticed() {
         let folder = crate::plane::scratch("ended").unwrap();
         let arguments = ["-c".to_owned(), "echo no such luck; exit 3".to_owned()];
         let mut kept = Kept::start("loser", Path::new("/bin/sh"), &arguments, &folder.join("log")).unwrap();
         let error = loop {
             match kept.check() {
-                Ok(()) => std::thread::sleep(std::time::Duration::from_millis(10)),
+                Ok(()) => std::thread::sleep(Duration::from_millis(10)),
                 Err(error) => break error.to_string(),
             }
         };

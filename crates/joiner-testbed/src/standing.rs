@@ -39,7 +39,7 @@ pub async fn up(programs: &Programs, parts: Parts) -> Result<PathBuf> {
         std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove `{}`", folder.display()))?;
     }
     std::fs::create_dir_all(&folder)?;
-    let site = Site::lay_out(&folder)?;
+    let site = Site::lay_out(&folder, parts)?;
     let mut members = Vec::new();
     let started = start(programs, parts, &site, &folder, &mut members).await;
     if let Err(error) = started {

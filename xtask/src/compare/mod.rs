@@ -255,7 +255,7 @@ fn original_version(root: &Path) -> String {
 }
 
 /// Cores and model of this machine.
-fn processor() -> String {
+pub fn processor() -> String {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu
         .lines()

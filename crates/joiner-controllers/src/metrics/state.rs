@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use joiner_api::condition::ConditionTypes;
 use joiner_api::names;
 use joiner_api::quantity::Quantity;
 use joiner_state::requests::Amounts;
@@ -302,8 +303,23 @@ fn conditions(view: &View, sheet: &mut Sheet) {
     }
 }
 
+/// Those of a claim. One that is new says none until its launch; they are known all the same.
 pub(crate) fn of_claim(claim: &joiner_api::NodeClaim) -> Vec<Condition<'_>> {
-    of_list(claim.status.iter().flat_map(|status| &status.conditions))
+    let said = of_list(claim.status.iter().flat_map(|status| &status.conditions));
+    if !said.is_empty() {
+        return said;
+    }
+    let since = claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let types = ConditionTypes::NODE_CLAIM;
+    let kinds = std::iter::once(types.root).chain(types.dependents.iter().copied());
+    kinds
+        .map(|kind| Condition {
+            kind,
+            status: "Unknown",
+            reason: names::conditions::AWAITING_RECONCILIATION,
+            since,
+        })
+        .collect()
 }
 
 pub(crate) fn of_pool(pool: &joiner_api::NodePool) -> Vec<Condition<'_>> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
 use joiner_api::condition::{ConditionSet, Status};
 use joiner_api::names::{self, conditions};
 use joiner_api::quantity::Quantity;
@@ -17,6 +18,14 @@ use crate::hooks::HookState;
 use crate::record::{Level, Note};
 use crate::steps::lifecycle::Facts;
 
+/// What a node lacks for so long after its registration is not told yet.
+const PASSING: SignedDuration = SignedDuration::from_secs(2);
+
+/// Says that a claim waits for its node.
+pub(super) fn node_not_found(condition_type: &str, set: &mut ConditionSet) {
+    set.set(condition_type, Status::Unknown, "NodeNotFound", "no node has the provider id of this claim yet");
+}
+
 /// Makes the node of a launched claim agree with it, and counts it as one of ours.
 pub(super) fn register(facts: &Facts, set: &mut ConditionSet, status: &mut NodeClaimStatus, step: &mut Step) {
     if set.status(conditions::LAUNCHED) != Status::True
@@ -26,12 +35,7 @@ pub(super) fn register(facts: &Facts, set: &mut ConditionSet, status: &mut NodeC
     }
     let node = match facts.nodes.as_slice() {
         [] => {
-            set.set(
-                conditions::REGISTERED,
-                Status::Unknown,
-                "NodeNotFound",
-                "no node has the provider id of this claim yet",
-            );
+            node_not_found(conditions::REGISTERED, set);
             return;
         }
         [node] => *node,
@@ -162,15 +166,18 @@ pub(super) fn initialise(facts: &Facts, set: &mut ConditionSet, step: &mut Step)
         return;
     }
     let [node] = facts.nodes.as_slice() else {
-        set.set(
-            conditions::INITIALIZED,
-            Status::Unknown,
-            "NodeNotFound",
-            "no node has the provider id of this claim yet",
-        );
+        node_not_found(conditions::INITIALIZED, set);
         return;
     };
     if let Some((reason, message)) = not_initialised(facts.claim, node) {
+        // A node that has just registered lacks one thing after the other for a moment; only what lasts is worth a write.
+        let registered =
+            set.get(conditions::REGISTERED).map(|of| facts.times.past(of.last_transition_time.0));
+        let due = registered.and_then(|time| time.checked_add(PASSING).ok());
+        if let Some(due) = due.filter(|due| facts.now < *due) {
+            step.requeue_at(due);
+            return;
+        }
         set.set(conditions::INITIALIZED, Status::Unknown, reason, &message);
         return;
     }

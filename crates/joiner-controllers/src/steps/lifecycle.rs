@@ -21,7 +21,7 @@ use crate::record::{Note, cut};
 use crate::settings::Settings;
 use crate::steps::consistency::compare;
 use crate::steps::hydration;
-use crate::steps::joining::{initialise, register};
+use crate::steps::joining::{initialise, node_not_found, register};
 
 /// Longer messages of the provider are cut.
 const LONGEST_MESSAGE: usize = 300;
@@ -77,6 +77,15 @@ pub fn subject(claim: &NodeClaim, now: Timestamp) -> Subject {
     }
 }
 
+/// What a claim says before anybody has launched it, if it says nothing yet.
+pub fn unsaid(claim: &NodeClaim, now: Timestamp) -> Vec<Condition> {
+    let mut conditions = Vec::new();
+    if claim.status.as_ref().is_none_or(|status| status.conditions.is_empty()) {
+        ConditionSet::open(ConditionTypes::NODE_CLAIM, subject(claim, now), &mut conditions);
+    }
+    conditions
+}
+
 /// A condition of a claim as stored.
 pub fn condition<'a>(claim: &'a NodeClaim, condition_type: &str) -> Option<&'a Condition> {
     claim.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == condition_type)
@@ -122,7 +131,9 @@ pub fn step(facts: &Facts) -> Step {
         step.launch = false;
         return step;
     }
-    if status != before {
+    // A claim that nobody has launched says nothing yet but that it is new: the launch writes all of it at once. One whose launch takes its time says so.
+    let says_nothing = step.launch && !claim.annotations().contains_key(names::LAUNCH_HANDLE_ANNOTATION);
+    if status != before && !says_nothing {
         step.commands.push(status_patch(claim, &before, &status));
     }
     step
@@ -180,7 +191,9 @@ pub fn lacks(claim: &NodeClaim) -> Option<String> {
 /// Whether the claim has been quiet for long enough to be considered for consolidation.
 fn consolidatable(facts: &Facts, set: &mut ConditionSet, status: &mut NodeClaimStatus, step: &mut Step) {
     let stored = status.last_pod_event_time.as_ref().map(|time| facts.times.past(time.0));
-    if let Some(event) = facts.pod_event {
+    // Pods that came while the node was made ready are told together with that.
+    let ready = set.status(conditions::INITIALIZED) == Status::True;
+    if let Some(event) = facts.pod_event.filter(|_| ready) {
         let stale = stored
             .is_none_or(|stored| event.duration_since(stored) >= signed(facts.settings.pod_event_interval));
         if stale {
@@ -263,8 +276,12 @@ pub fn launched(claim: &NodeClaim, machine: &Launched, now: Timestamp) -> Vec<Co
     status.image_id = machine.image_id.clone().or(status.image_id);
     status.capacity = Some(machine.capacity.clone());
     status.allocatable = Some(machine.allocatable.clone());
-    ConditionSet::open(ConditionTypes::NODE_CLAIM, subject(claim, now), &mut status.conditions)
-        .set_true(conditions::LAUNCHED);
+    let mut set = ConditionSet::open(ConditionTypes::NODE_CLAIM, subject(claim, now), &mut status.conditions);
+    set.set_true(conditions::LAUNCHED);
+    if set.status(conditions::REGISTERED) == Status::Unknown {
+        // It would be said in a patch of its own right after this one.
+        node_not_found(conditions::REGISTERED, &mut set);
+    }
     if status != before {
         commands.push(status_patch(claim, &before, &status));
     }

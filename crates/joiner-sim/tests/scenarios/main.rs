@@ -123,7 +123,7 @@ async fn the_simulated_cluster_does_what_a_real_one_did() {
 
 #[tokio::test]
 async fn a_real_cluster_still_does_it() {
-    let parts = Parts { controllers: true, scheduler: false, kwok: true };
+    let parts = Parts { scheduler: false, ..Parts::ALL };
     let Some(bed) = joiner_testbed::plane_for("a_real_cluster_still_does_it", parts).await.unwrap() else {
         return;
     };

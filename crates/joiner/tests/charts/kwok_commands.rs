@@ -6,12 +6,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use joiner_testbed::plane::{AUDITED, Parts, scratch};
+use joiner_testbed::plane::{Parts, scratch};
 use joiner_testbed::process::Kept;
 use serde_json::Value;
 
 use crate::charts;
-use crate::rights::{Running, count};
+use crate::rights::{NAMESPACE, Running, count};
 use crate::server::run;
 
 /// As the page has it, with the older name of a policy.
@@ -86,7 +86,7 @@ async fn the_commands_of_the_kwok_page_work_in_order() {
             format!("JOINER={}", env!("CARGO_BIN_EXE_joiner")),
             format!("KUBECTL={}", kubectl.display()),
             format!("INSTANCE_TYPES={}", types.display()),
-            format!("NAMESPACE={AUDITED}"),
+            format!("NAMESPACE={NAMESPACE}"),
             "SET=replicas=0".to_owned(),
         ];
         let fixed: Vec<&str> =
@@ -119,7 +119,7 @@ async fn the_commands_of_the_kwok_page_work_in_order() {
 
     make("apply");
     let (_, deployment) = bed.client.get("/apis/apps/v1/namespaces/joiner/deployments/joiner").await.unwrap();
-    let token = told(&["create", "token", "joiner", "-n", AUDITED, "--duration=1h"], "");
+    let token = told(&["create", "token", "joiner", "-n", NAMESPACE, "--duration=1h"], "");
     let mut running = Running::start(&plane.kubeconfig_for("account", token.trim()).unwrap(), &deployment);
 
     told(&["apply", "-f", "-"], AS_WRITTEN);

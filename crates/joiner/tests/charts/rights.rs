@@ -8,13 +8,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use joiner_testbed::Bed;
-use joiner_testbed::plane::{AUDITED, Parts, scratch};
+use joiner_testbed::audit::Request;
+use joiner_testbed::plane::{Parts, scratch};
 use joiner_testbed::process::Kept;
 use serde_json::{Value, json};
 
 use crate::server::run;
 use crate::{charts, joiner};
 
+/// Where joiner is installed.
+pub const NAMESPACE: &str = "joiner";
 const POOL: &str = include_str!("../../../../examples/inflate.yaml");
 /// Rights that the log does not show. What a write has done that nobody answered is read back (`executor/read_back.rs`); and the server asks for `create`, too,
 /// where a patch makes an object that is not there.
@@ -58,21 +61,14 @@ fn granted(manifests: &str) -> BTreeSet<String> {
     found
 }
 
-/// What the log says was asked for, and what of it was denied.
-fn used(log: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+/// What accounts of [`NAMESPACE`] have asked for, and what of it was denied.
+fn used(requests: &[Request]) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut all, mut denied) = (BTreeSet::new(), BTreeSet::new());
-    for line in log.lines() {
-        let event: Value = serde_json::from_str(line).unwrap();
-        let about = &event["objectRef"];
-        // Discovery is everybody's.
-        let Some(resource) = about["resource"].as_str() else { continue };
-        let resource = match about["subresource"].as_str() {
-            Some(sub) => format!("{resource}/{sub}"),
-            None => resource.to_owned(),
-        };
-        let asked =
-            right(event["verb"].as_str().unwrap(), about["apiGroup"].as_str().unwrap_or_default(), &resource);
-        if event["responseStatus"]["code"] == 403 {
+    let account = format!("system:serviceaccount:{NAMESPACE}:");
+    // Discovery is everybody's.
+    for of in requests.iter().filter(|of| of.user.starts_with(&account) && !of.resource.is_empty()) {
+        let asked = right(&of.verb, &of.group, &of.resource);
+        if of.code == 403 {
             denied.insert(asked.clone());
         }
         all.insert(asked);
@@ -91,7 +87,7 @@ impl Running {
         let folder = scratch("charts-run").unwrap();
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let mut arguments = vec![format!("SYSTEM_NAMESPACE={AUDITED}")];
+        let mut arguments = vec![format!("SYSTEM_NAMESPACE={NAMESPACE}")];
         for variable in
             container["env"].as_array().unwrap().iter().filter(|variable| variable["value"].is_string())
         {
@@ -144,7 +140,7 @@ async fn rights_granted_are_rights_used() {
     let test = "rights_granted_are_rights_used";
     let Some(programs) = joiner_testbed::programs_for(test).unwrap() else { return };
     let Some(helm) = joiner_testbed::helm_for(test).unwrap() else { return };
-    let Some(bed) = joiner_testbed::plane_for(test, Parts::ALL).await.unwrap() else { return };
+    let Some(bed) = joiner_testbed::plane_for(test, Parts::AUDITED).await.unwrap() else { return };
     let Some(plane) = &bed.plane else {
         joiner_testbed::not_run(test, "it reads the audit log of a server of its own");
         return;
@@ -157,7 +153,7 @@ async fn rights_granted_are_rights_used() {
     let install = |release: &str, extra: &[&str]| {
         let chart = charts().join(release);
         let line =
-            ["upgrade", "--install", release, chart.to_str().unwrap(), "-n", AUDITED, "--create-namespace"];
+            ["upgrade", "--install", release, chart.to_str().unwrap(), "-n", NAMESPACE, "--create-namespace"];
         let (fine, said) = run(&helm, &bed.kubeconfig, &[&line[..], extra].concat(), "");
         assert!(fine, "{said}");
     };
@@ -165,8 +161,8 @@ async fn rights_granted_are_rights_used() {
     // Nobody runs containers here: the Deployment has no pods, and joiner runs beside it.
     install("joiner", &["--set", "replicas=0"]);
     let (_, deployment) =
-        bed.client.get(&format!("/apis/apps/v1/namespaces/{AUDITED}/deployments/joiner")).await.unwrap();
-    let token = kubectl(&["create", "token", "joiner", "-n", AUDITED, "--duration=1h"], "");
+        bed.client.get(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/joiner")).await.unwrap();
+    let token = kubectl(&["create", "token", "joiner", "-n", NAMESPACE, "--duration=1h"], "");
     let kubeconfig = plane.kubeconfig_for("account", token.trim()).unwrap();
     // The autoscaler that is replaced is still at work; nobody schedules its pod here, so it only waits.
     let other = json!({"apiVersion": "v1", "kind": "Pod",
@@ -229,9 +225,9 @@ async fn rights_granted_are_rights_used() {
     running.until("all nodes are gone", async || count(&bed, "/api/v1/nodes", |_| true).await == 0).await;
     assert!(!running.text().contains("Forbidden"), "{}", running.text());
 
-    let (asked, denied) = used(&plane.audit_log().unwrap());
+    let (asked, denied) = used(&plane.requests().unwrap());
     assert_eq!(denied, BTreeSet::new(), "denied");
-    let (_, manifests, _) = joiner(&["manifests", "-n", AUDITED]);
+    let (_, manifests, _) = joiner(&["manifests", "-n", NAMESPACE]);
     let granted = granted(&manifests);
     let too_few: Vec<&String> = asked.difference(&granted).collect();
     assert!(too_few.is_empty(), "used and not granted: {too_few:?}");
@@ -246,7 +242,7 @@ async fn rights_granted_are_rights_used() {
 async fn rights_to_play_kubelets_are_used() {
     let test = "rights_to_play_kubelets_are_used";
     let Some(programs) = joiner_testbed::programs_for(test).unwrap() else { return };
-    let parts = Parts { kwok: false, ..Parts::ALL };
+    let parts = Parts { kwok: false, ..Parts::AUDITED };
     let Some(bed) = joiner_testbed::plane_for(test, parts).await.unwrap() else { return };
     let Some(plane) = &bed.plane else {
         joiner_testbed::not_run(test, "it reads the audit log of a server of its own");
@@ -284,7 +280,7 @@ async fn rights_to_play_kubelets_are_used() {
     let (_, deployment) = bed.client.get("/apis/apps/v1/namespaces/joiner/deployments/joiner").await.unwrap();
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["image"], "registry.example.com:5000/dev/joiner:42");
-    let token = told(&["create", "token", "joiner", "-n", AUDITED, "--duration=1h"], "");
+    let token = told(&["create", "token", "joiner", "-n", NAMESPACE, "--duration=1h"], "");
     let kubeconfig = plane.kubeconfig_for("account", token.trim()).unwrap();
     let mut running = Running::start(&kubeconfig, &deployment);
     told(&["apply", "-f", "-"], POOL);
@@ -293,17 +289,17 @@ async fn rights_to_play_kubelets_are_used() {
     running.until("all pods run", async || count(&bed, pods, is_running).await == 10).await;
     let renewed = right("patch", "coordination.k8s.io", "leases");
     running
-        .until("leases of nodes are renewed", async || used(&plane.audit_log().unwrap()).0.contains(&renewed))
+        .until("leases of nodes are renewed", async || used(&plane.requests().unwrap()).0.contains(&renewed))
         .await;
     // It is still there to end its machines when it is told to go.
     let said = make(&["delete", "KWOK=none", "MACHINES=delete"]);
     assert!(said.contains("nodepool.karpenter.sh \"default\" deleted"), "{said}");
     assert_eq!(count(&bed, "/api/v1/nodes", |_| true).await, 0, "{said}");
     assert_eq!(count(&bed, "/apis/karpenter.sh/v1/nodeclaims", |_| true).await, 0, "{said}");
-    let (asked, denied) = used(&plane.audit_log().unwrap());
+    let (asked, denied) = used(&plane.requests().unwrap());
     // Whatever it asked for after its rights were taken away is denied, as it should be; before that nothing was.
-    let (_, plain, _) = joiner(&["manifests", "-n", AUDITED]);
-    let (_, playing, _) = joiner(&["manifests", "-n", AUDITED, "--set", "simulateKubelets=true"]);
+    let (_, plain, _) = joiner(&["manifests", "-n", NAMESPACE]);
+    let (_, playing, _) = joiner(&["manifests", "-n", NAMESPACE, "--set", "simulateKubelets=true"]);
     let (plain, playing) = (granted(&plain), granted(&playing));
     let too_few: Vec<&String> = asked.difference(&playing).collect();
     assert!(too_few.is_empty(), "used and not granted: {too_few:?}; denied {denied:?}");

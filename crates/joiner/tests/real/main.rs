@@ -1,6 +1,7 @@
-//! joiner's API beside a real one: the same kubectl commands, the same client-go informer, the same custom resources.
+//! joiner's API beside a real one: the same kubectl commands, the same client-go informer, the same custom resources. And `joiner run` on a real one: the
+//! guide, replicas that are killed.
 //!
-//! Each test starts `joiner up --api-only` and a real control plane from the cache of `cargo xtask control-plane build`. Without the built
+//! Most tests start `joiner up --api-only` and a real control plane from the cache of `cargo xtask control-plane build`. Without the built
 //! programs the tests are named as not run, and with `CI=true` they fail.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
@@ -8,8 +9,12 @@
 mod aws;
 mod custom;
 mod embedded;
+mod guide;
 mod informer;
 mod kubectl;
+mod kubelets;
+mod leaders;
 mod objects;
-mod run;
+mod replica;
+mod scenarios;
 mod snapshot;

@@ -73,8 +73,10 @@ pub fn run(arguments: &RunArgs, options: Options, streams: &mut Streams) -> anyh
             home.cluster.end().and(outcome)
         }
         false => runtime.block_on(async {
-            let config =
+            let mut config =
                 connection::config(arguments.kubeconfig.as_deref(), arguments.context.as_deref()).await?;
+            // Whoever sends something decides whether and when it is sent again: not the client, minutes later and behind the lanes.
+            config.default_retry = false;
             lead(arguments, options, catalogue, log, Server::Real(Box::new(config)), signal).await
         }),
     };
