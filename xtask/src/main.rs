@@ -6,6 +6,7 @@
 //! * `control-plane` builds a real Kubernetes control plane, starts it on this machine and ends it.
 //! * `openapi-facts` packs the facts about built-in fields for the embedded API server.
 //! * `scheduler-check` holds the simulated cluster's scheduler against kube-scheduler on many generated clusters.
+//! * `simulate` plays every scenario at every point of disturbance, and many seeds.
 //! * `tidy` checks the rules of the code base that the compiler cannot check.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool for developers")]
@@ -16,6 +17,7 @@ mod control_plane;
 mod inputs;
 mod openapi_facts;
 mod scheduler_check;
+mod simulate;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -45,6 +47,8 @@ enum Chore {
     OpenapiFacts(openapi_facts::Args),
     /// Compare the simulated cluster's scheduler with kube-scheduler on generated clusters
     SchedulerCheck(scheduler_check::Args),
+    /// Play every scenario with every crash and every lost answer, and clusters drawn from many seeds
+    Simulate(simulate::Args),
     /// Check the rules of the code base that the compiler cannot check
     Tidy,
 }
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         Chore::ControlPlane(args) => control_plane::run(&args),
         Chore::OpenapiFacts(args) => openapi_facts::run(&args, &root()),
         Chore::SchedulerCheck(args) => scheduler_check::run(&args, &root()),
+        Chore::Simulate(args) => simulate::run(&args, &root()),
         Chore::Tidy => tidy::run(&root()),
     };
     match outcome {
