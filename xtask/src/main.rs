@@ -11,6 +11,7 @@
 //! * `openapi-facts` packs the facts about built-in fields for the embedded API server.
 //! * `release` checks what a release is made of and writes its bill of materials.
 //! * `scheduler-check` holds the simulated cluster's scheduler against kube-scheduler on many generated clusters.
+//! * `simulate` plays every scenario at every point of disturbance, and many seeds.
 //! * `tidy` checks the rules of the code base that the compiler cannot check.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool for developers")]
@@ -26,6 +27,7 @@ mod live_check;
 mod openapi_facts;
 mod release;
 mod scheduler_check;
+mod simulate;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -65,6 +67,8 @@ enum Chore {
     Release(release::Args),
     /// Compare the simulated cluster's scheduler with kube-scheduler on generated clusters
     SchedulerCheck(scheduler_check::Args),
+    /// Play every scenario with every crash and every lost answer, and clusters drawn from many seeds
+    Simulate(simulate::Args),
     /// Check the rules of the code base that the compiler cannot check
     Tidy,
 }
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         Chore::OpenapiFacts(args) => openapi_facts::run(&args, &root()),
         Chore::Release(args) => release::run(&args, &root()),
         Chore::SchedulerCheck(args) => scheduler_check::run(&args, &root()),
+        Chore::Simulate(args) => simulate::run(&args, &root()),
         Chore::Tidy => tidy::run(&root()),
     };
     match outcome {

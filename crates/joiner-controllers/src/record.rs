@@ -114,6 +114,8 @@ impl Rate {
 #[derive(Debug)]
 struct Known {
     name: String,
+    /// Of the object it is about.
+    uid: String,
     namespace: String,
     last: Timestamp,
     count: i32,
@@ -177,8 +179,16 @@ impl Recorder {
             reporting_component: Some(COMPONENT.to_owned()),
             ..Event::default()
         };
-        self.known.insert(identity, Known { name: event_name.clone(), namespace, last: now, count: 1 });
+        self.known.insert(identity, Known { name: event_name.clone(), uid, namespace, last: now, count: 1 });
         Some((event_name, Command::CreateEvent(Box::new(event))))
+    }
+
+    /// An event was not written, or is there no more: the next one is a new one. The uid of the object it was about.
+    pub fn lost(&mut self, event: &str) -> Option<String> {
+        let (identity, known) = self.known.iter().find(|(_, known)| known.name == event)?;
+        let (identity, uid) = (identity.clone(), known.uid.clone());
+        self.known.remove(&identity);
+        Some(uid)
     }
 
     fn forget(&mut self) {
@@ -232,8 +242,11 @@ mod tests {
         assert!(recorder.record(&note("no"), at(119)).is_none());
         let (again, second) = recorder.record(&note("no"), at(120)).unwrap();
         let Command::PatchEvent { patch, .. } = second else { panic!("{second:?}") };
-        assert_eq!((again, &patch["count"]), (name, &json!(2)));
+        assert_eq!((again, &patch["count"]), (name.clone(), &json!(2)));
         assert!(recorder.record(&note("other"), at(121)).is_some());
+        recorder.lost(&name);
+        let (_, anew) = recorder.record(&note("no"), at(122)).unwrap();
+        assert!(matches!(anew, Command::CreateEvent(_)), "what is not there cannot be counted");
         let vague = |message: &str| note(message).once_in(USUAL);
         assert!(recorder.record(&vague("1 node"), at(200)).is_some());
         assert!(recorder.record(&vague("2 nodes"), at(201)).is_none());

@@ -161,7 +161,10 @@ impl Engine {
             Ok(Done::Machine(Terminated::Terminating)) => {}
             Ok(Done::Found(found)) => self.machine_found(command, found),
             Ok(Done::Nothing) => self.pod_left(command, now),
-            Err(failure) => return self.failed(key, command, failure),
+            Err(failure) => {
+                self.event_lost(command, &failure);
+                return self.failed(key, command, failure);
+            }
         }
         None
     }

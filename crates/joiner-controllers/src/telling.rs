@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use joiner_record::{Disabled, Subject, Verdict};
 
 use crate::cache::Watched;
-use crate::command::{Command, Step};
+use crate::command::{Command, Failure, Step};
 use crate::decision::Decided;
 use crate::engine::Engine;
 use crate::queue::Key;
@@ -39,6 +39,20 @@ impl Engine {
         self.classes_changed();
         self.enqueue(Key::Disruption);
         self.enqueue(Key::Provision);
+    }
+
+    /// An event could not be written. A pod that waits is decided on once more, and told then: otherwise it would hear of its refusal only when something changes.
+    pub(crate) fn event_lost(&mut self, command: &Command, failure: &Failure) {
+        let name = match command {
+            Command::CreateEvent(event) => event.metadata.name.as_deref().unwrap_or_default(),
+            Command::PatchEvent { name, .. } => name,
+            _ => return,
+        };
+        let uid = self.recorder.lost(name);
+        // Events give way first when there is too much to do.
+        if let Some(uid) = uid.filter(|_| !matches!(failure, Failure::Overloaded | Failure::Fenced)) {
+            self.batch.refused.remove(&uid);
+        }
     }
 
     /// Tells what is about no object of the API: as an event it is about the record of decisions.

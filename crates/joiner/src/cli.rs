@@ -78,6 +78,8 @@ pub enum Command {
     Snapshot(crate::commands::snapshot::SnapshotArgs),
     /// Run the autoscaler on a real cluster, or on one that is simulated in this process.
     Run(Box<crate::commands::run::RunArgs>),
+    /// Live a simulated cluster under faults, from a seed or a scenario, and check that every promise holds.
+    Simulate(Box<crate::commands::simulate::SimulateArgs>),
     /// Start a simulated cluster on this machine with joiner in it, or only a Kubernetes API.
     Up(crate::commands::up::UpArgs),
     /// Print a completion script for a shell.

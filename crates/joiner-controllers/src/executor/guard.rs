@@ -8,6 +8,7 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -21,6 +22,15 @@ use crate::metrics::Metrics;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this process does not lead, so it does not write")]
 pub struct NotSent;
+
+/// Nobody answered. Commands have time limits of their own; a list or the start of a watch has only this one, and would wait for ever on a connection whose other
+/// end is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no answer within {} s", ANSWER_WITHIN.as_secs())]
+pub struct NoAnswer;
+
+/// Longer than an API server works on any request that is no watch; a watch is answered at once, its events come later.
+const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 
 /// Puts a [`Guard`] around services that carry requests to the API server, and counts what they answer.
 #[derive(Clone)]
@@ -76,14 +86,15 @@ where
         }
         let (mut call, metrics) = (Box::pin(self.inner.call(request)), self.metrics.clone());
         async move {
-            let answer = std::future::poll_fn(|context| {
+            let guarded = std::future::poll_fn(|context| {
                 // Asked each time that it goes on. Who ends leads to the end of what is under way.
                 if !reads && !fence.is_retired() && !fence.admits(epoch) {
                     return Poll::Ready(Err(NotSent.into()));
                 }
                 call.as_mut().poll(context).map_err(Into::into)
             });
-            let answer = answer.await;
+            let answer = tokio::time::timeout(ANSWER_WITHIN, guarded).await;
+            let answer = answer.unwrap_or_else(|_| Err(NoAnswer.into()));
             let code = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
             metrics.request(&method, code);
             answer
@@ -99,6 +110,7 @@ mod tests {
 
     use jiff::Timestamp;
     use joiner_provider::Clock;
+    use tokio::time::Instant;
 
     use super::*;
     use crate::clock::RuntimeClock;
@@ -151,5 +163,18 @@ mod tests {
         call.await.unwrap().unwrap();
         assert_eq!(sent.load(Ordering::Relaxed), 2);
         assert!(service.call(request(Method::PATCH)).await.is_err(), "and nothing new is begun");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_nobody_answers_ends() {
+        let clock: Arc<dyn Clock> = Arc::new(RuntimeClock::new(|| Timestamp::UNIX_EPOCH));
+        let silent = tower::service_fn(|_: Request<()>| {
+            std::future::pending::<Result<Response<()>, std::convert::Infallible>>()
+        });
+        let layer = GuardLayer::new(Fence::open(clock, 1), Arc::default());
+        let begun = Instant::now();
+        let error = layer.layer(silent).call(Request::new(())).await.unwrap_err();
+        assert_eq!(error.downcast_ref::<NoAnswer>(), Some(&NoAnswer));
+        assert_eq!(begun.elapsed().as_secs(), ANSWER_WITHIN.as_secs());
     }
 }

@@ -10,6 +10,7 @@ pub mod manifests;
 pub mod meta;
 pub mod plan;
 pub mod run;
+pub mod simulate;
 pub mod snapshot;
 pub mod up;
 pub mod what_if;
@@ -33,6 +34,7 @@ pub fn run(cli: Cli, streams: &mut Streams) -> anyhow::Result<u8> {
         Command::Doctor(arguments) => doctor::run(&arguments, streams),
         Command::Manifests(arguments) => manifests::run(&arguments, streams),
         Command::InstanceTypes(arguments) => instance_types::run(&arguments.command, streams),
+        Command::Simulate(arguments) => simulate::run(&arguments, streams),
         Command::Snapshot(arguments) => snapshot::run(&arguments, streams),
         Command::Run(arguments) => run::run(&arguments, streams),
         Command::Up(arguments) => up::run(&arguments, streams),

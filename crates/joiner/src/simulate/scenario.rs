@@ -24,6 +24,9 @@ pub struct Scenario {
     /// The name of the file without folder and ending.
     #[serde(skip)]
     pub name: String,
+    /// The file, if it was read from one.
+    #[serde(skip)]
+    pub file: String,
     /// What it shows, in one sentence.
     pub about: String,
     /// The rule it holds joiner to: `P01` (provisioning), `L01` (lives of claims), `T01` (the end of nodes), `B01` (bad input).
@@ -198,6 +201,7 @@ impl Scenario {
             .map_err(|error| InputError::of_file("", crate::report::chain(&error), "check the path"))?;
         let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         Self::of_text(&name, &text)
+            .map(|scenario| Self { file: file.clone(), ..scenario })
             .map_err(|message| InputError::of_file(&file, message, "see tests/cluster/README.md").into())
     }
 

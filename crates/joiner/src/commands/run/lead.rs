@@ -39,7 +39,7 @@ use crate::{FINE, Streams};
 /// Where a pod finds its namespace.
 const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// The namespace of the lease when nobody names one.
-const USUAL_NAMESPACE: &str = "kube-system";
+pub(super) const USUAL_NAMESPACE: &str = "kube-system";
 /// In a dry run nothing changes what has been decided, so it is looked at seldom.
 const DRY_RUN_RETRY: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -316,7 +316,7 @@ fn shown(
     }
 }
 
-fn settings(arguments: &RunArgs, options: &Options, namespace: &str) -> Settings {
+pub(super) fn settings(arguments: &RunArgs, options: &Options, namespace: &str) -> Settings {
     let mut settings = Settings {
         batch_idle: options.batch_idle,
         batch_max: options.batch_max,

@@ -17,7 +17,7 @@ mod types_file;
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 
 use self::logs::LogFormat;
 use self::options::OptionArgs;
@@ -110,4 +110,24 @@ pub fn run(arguments: &RunArgs, streams: &mut Streams) -> anyhow::Result<u8> {
     let options = options::Options::resolve(&arguments.options, &arguments.own, &variable)?;
     logs::start(&options, arguments.log_format)?;
     lead::run(arguments, options, streams)
+}
+
+/// What these flags of `run` make of the controllers, whatever the environment says.
+///
+/// # Errors
+/// A flag that is not known, or a value that makes no sense.
+pub fn settings_of(flags: &[String], seed: u64) -> anyhow::Result<joiner_controllers::Settings> {
+    let line = ["joiner", "run"].map(str::to_owned).into_iter().chain(flags.iter().cloned());
+    let cli = crate::cli::Cli::try_parse_from(line).map_err(|error| {
+        let text = error.render().to_string();
+        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        crate::report::InputError { message: format!("settings: {first}"), ..Default::default() }
+    })?;
+    let crate::cli::Command::Run(arguments) = cli.command else {
+        anyhow::bail!("settings: {} are no flags of `joiner run`", flags.join(" "));
+    };
+    let options = options::Options::resolve(&arguments.options, &|_| None)?;
+    let mut settings = lead::settings(&arguments, &options, lead::USUAL_NAMESPACE);
+    settings.seed = seed;
+    Ok(settings)
 }
