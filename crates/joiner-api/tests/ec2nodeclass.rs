@@ -22,15 +22,15 @@ fn server() -> (ApiServer, Direct) {
         let made = server.ensure("apiextensions.k8s.io", "customresourcedefinitions", "", definition);
         assert!(made.is_ok(), "{made:?}");
     }
-    let door = server.direct("tests");
-    (server, door)
+    let client = server.direct("tests");
+    (server, client)
 }
 
 /// Fields at fault, in order and once each; none if the object is taken.
-fn faults(door: &Direct, object: &Value) -> Vec<String> {
+fn faults(client: &Direct, object: &Value) -> Vec<String> {
     let (version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
-    let resource = door.resource_of_kind(version, kind).unwrap();
-    let Err(failure) = door.create(&resource, "", object.clone()) else { return Vec::new() };
+    let resource = client.resource_of_kind(version, kind).unwrap();
+    let Err(failure) = client.create(&resource, "", object.clone()) else { return Vec::new() };
     let causes = failure.details.as_ref().map(|details| details["causes"].clone()).unwrap_or_default();
     let mut fields: Vec<String> = causes
         .as_array()
@@ -64,14 +64,14 @@ fn class(name: &str, laid_over: &Value) -> Value {
 
 #[test]
 fn recorded_verdicts_are_ours() {
-    let (_server, door) = server();
+    let (_server, client) = server();
     let mut wrong = Vec::new();
     let mut count = 0;
     for (at, line) in VERDICTS.lines().enumerate() {
         let verdict: Value = serde_json::from_str(line).unwrap();
         let wanted: Vec<&str> =
             verdict["fields"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let found = faults(&door, &class(&format!("class-{at}"), &verdict["spec"]));
+        let found = faults(&client, &class(&format!("class-{at}"), &verdict["spec"]));
         if found != wanted {
             wrong.push(format!("{}: {} wanted {wanted:?}, found {found:?}", at + 1, verdict["spec"]));
         }
@@ -83,10 +83,10 @@ fn recorded_verdicts_are_ours() {
 
 #[test]
 fn defaults_are_written() {
-    let (_server, door) = server();
-    let resource = door.resource("karpenter.k8s.aws", "ec2nodeclasses").unwrap();
+    let (_server, client) = server();
+    let resource = client.resource("karpenter.k8s.aws", "ec2nodeclasses").unwrap();
     let made =
-        door.create(&resource, "", class("a", &json!({ "metadataOptions": { "httpTokens": "optional" } })));
+        client.create(&resource, "", class("a", &json!({ "metadataOptions": { "httpTokens": "optional" } })));
     assert_eq!(
         made.unwrap().value()["spec"]["metadataOptions"],
         json!({ "httpEndpoint": "enabled", "httpProtocolIPv6": "disabled", "httpPutResponseHopLimit": 1, "httpTokens": "optional" })
@@ -133,7 +133,7 @@ fn objects(all: &[Converted]) -> Vec<&Value> {
 
 #[test]
 fn what_conversion_makes_is_taken() {
-    let (_server, door) = server();
+    let (_server, client) = server();
     let mut values: Vec<Value> = serde_saphyr::from_multiple(V1BETA1).unwrap();
     let mut provisioner: Value = serde_saphyr::from_str(PROVISIONER).unwrap();
     provisioner["metadata"]["name"] = json!("addon");
@@ -152,7 +152,7 @@ fn what_conversion_makes_is_taken() {
     }));
     let all = converted(values);
     for object in objects(&all) {
-        let found = faults(&door, object);
+        let found = faults(&client, object);
         assert!(found.is_empty(), "{found:?} of {object:#}");
     }
     let again = converted(objects(&all).into_iter().cloned().collect());

@@ -135,10 +135,10 @@ fn create_directly(bencher: Bencher<'_, '_>, kind: &str) {
             (server(), (0..WRITES).map(make).collect::<Vec<_>>())
         })
         .bench_values(|(server, objects)| {
-            let door = server.direct("bench");
-            let resource = door.resource("", kind).expect("a resource");
+            let client = server.direct("bench");
+            let resource = client.resource("", kind).expect("a resource");
             for object in objects {
-                door.create(&resource, "default", object).expect("it is created");
+                client.create(&resource, "default", object).expect("it is created");
             }
             server
         });
@@ -151,21 +151,21 @@ fn bind_and_run_directly(bencher: Bencher<'_, '_>) {
         .counter(ItemsCount::new(2 * WRITES))
         .with_inputs(|| {
             let server = server();
-            let door = server.direct("bench");
-            let pods = door.resource("", "pods").expect("a resource");
+            let client = server.direct("bench");
+            let pods = client.resource("", "pods").expect("a resource");
             for number in 0..WRITES {
-                door.create(&pods, "default", pod(number)).expect("it is created");
+                client.create(&pods, "default", pod(number)).expect("it is created");
             }
             (server, pods)
         })
         .bench_values(|(server, pods)| {
-            let door = server.direct("bench");
+            let client = server.direct("bench");
             for number in 0..WRITES {
                 let name = format!("pod-{number}");
-                door.bind("default", &name, "node-1").expect("it is bound");
-                let mut pod = door.get(&pods, "default", &name).expect("it is there").into_value();
+                client.bind("default", &name, "node-1").expect("it is bound");
+                let mut pod = client.get(&pods, "default", &name).expect("it is there").into_value();
                 pod["status"]["phase"] = "Running".into();
-                door.update_status(&pods, pod).expect("its status is written");
+                client.update_status(&pods, pod).expect("its status is written");
             }
             server
         });

@@ -16,6 +16,7 @@ mod leading;
 mod lifetimes;
 mod lost_replies;
 mod measuring;
+mod node_groups;
 mod stage;
 mod static_pools;
 mod takeover;

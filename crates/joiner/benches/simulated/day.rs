@@ -43,19 +43,19 @@ async fn live(nodes: usize, events: usize) {
     let summary = controllers.as_ref().unwrap().summary();
     let usual = nodes * PODS_PER_NODE / SERVICES;
     let script = async {
-        let door = server.direct("measurement");
+        let client = server.direct("measurement");
         let (classes, pools) = (
-            door.resource("karpenter.kwok.sh", "kwoknodeclasses").unwrap(),
-            door.resource("karpenter.sh", "nodepools").unwrap(),
+            client.resource("karpenter.kwok.sh", "kwoknodeclasses").unwrap(),
+            client.resource("karpenter.sh", "nodepools").unwrap(),
         );
-        let deployments = door.resource("apps", "deployments").unwrap();
+        let deployments = client.resource("apps", "deployments").unwrap();
         let mut kinds = [&classes, &pools].into_iter();
         for object in pool(Some("16")) {
-            door.create(kinds.next().unwrap(), "", object).unwrap();
+            client.create(kinds.next().unwrap(), "", object).unwrap();
         }
         let begun = Instant::now();
         for (service, size) in trace::start(SERVICES, usual).into_iter().enumerate() {
-            door.create(&deployments, "default", deployment(&name(service), size, "1500m", "1Gi")).unwrap();
+            client.create(&deployments, "default", deployment(&name(service), size, "1500m", "1Gi")).unwrap();
         }
         let dawn = start + DAWN;
         clock.sleep_until(dawn).await;
@@ -69,7 +69,7 @@ async fn live(nodes: usize, events: usize) {
         for Scale { at, service, replicas } in trace::day(SEED, events, SERVICES, usual) {
             clock.sleep_until(dawn + SignedDuration::from_secs(i64::try_from(at).unwrap())).await;
             let patch = json!({"spec": {"replicas": replicas}});
-            door.patch(&deployments, ("default", &name(service)), "", PatchLanguage::Merge, patch).unwrap();
+            client.patch(&deployments, ("default", &name(service)), "", PatchLanguage::Merge, patch).unwrap();
             let nodes = count(&server, "nodes");
             (most, fewest) = (most.max(nodes), fewest.min(nodes));
         }
@@ -97,14 +97,14 @@ fn name(service: usize) -> String {
 }
 
 fn count(server: &ApiServer, plural: &str) -> usize {
-    let door = server.direct("measurement");
-    door.present(&door.resource("", plural).unwrap()).0.len()
+    let client = server.direct("measurement");
+    client.present(&client.resource("", plural).unwrap()).0.len()
 }
 
 /// Pods that run, and all.
 fn running(server: &ApiServer) -> (usize, usize) {
-    let door = server.direct("measurement");
-    let (pods, _) = door.list(&door.resource("", "pods").unwrap(), None, &LabelSelector::default());
+    let client = server.direct("measurement");
+    let (pods, _) = client.list(&client.resource("", "pods").unwrap(), None, &LabelSelector::default());
     let running =
         pods.iter().filter(|pod| pod.object().kept_field("status.phase") == Some("Running")).count();
     (running, pods.len())

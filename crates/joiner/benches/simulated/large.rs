@@ -64,13 +64,13 @@ pub fn run(nodes: usize, pods: usize) {
     });
     let (server, summary, board) = told.blocking_recv().unwrap();
     println!("the server has them: {:.1?}, {} MiB", begun.elapsed(), peak_memory());
-    let door = server.direct("measurement");
-    let deployments = door.resource("apps", "deployments").unwrap();
-    let all_pods = door.resource("", "pods").unwrap();
+    let client = server.direct("measurement");
+    let deployments = client.resource("apps", "deployments").unwrap();
+    let all_pods = client.resource("", "pods").unwrap();
 
     // A first pod that is bound says that the scheduler knows everything before it.
-    let mut changes = watch(&door, &all_pods);
-    door.create(&deployments, "default", deployment("first", 1, "100m", "64Mi")).unwrap();
+    let mut changes = watch(&client, &all_pods);
+    client.create(&deployments, "default", deployment("first", 1, "100m", "64Mi")).unwrap();
     bound(&mut changes, 1);
     while !summary.borrow().ready || board.open().counts().running < pods {
         std::thread::sleep(Duration::from_millis(5));
@@ -85,8 +85,8 @@ pub fn run(nodes: usize, pods: usize) {
     std::thread::sleep(Duration::from_secs(3));
 
     let (begun, cpu) = (Instant::now(), cpu_seconds());
-    let mut changes = watch(&door, &all_pods);
-    door.create(&deployments, "default", deployment("more", MORE, "500m", "1Gi")).unwrap();
+    let mut changes = watch(&client, &all_pods);
+    client.create(&deployments, "default", deployment("more", MORE, "500m", "1Gi")).unwrap();
     bound(&mut changes, MORE);
     println!(
         "{MORE} more pods bound: {:.2?} ({:.2} s of CPU; wanted: 5 s), {} MiB",
@@ -98,9 +98,9 @@ pub fn run(nodes: usize, pods: usize) {
     cluster.join().unwrap();
 }
 
-fn watch(door: &Direct, pods: &Arc<Resource>) -> Changes {
-    let (_, revision) = door.present(pods);
-    door.watch(pods, revision).unwrap()
+fn watch(client: &Direct, pods: &Arc<Resource>) -> Changes {
+    let (_, revision) = client.present(pods);
+    client.watch(pods, revision).unwrap()
 }
 
 /// Waits until so many pods have got a node.

@@ -6,7 +6,7 @@
 //! | `growth` | a Deployment of 1,000 pods comes to an empty cluster, in real time: until all of them run on nodes that joiner made |
 //! | `day` | 24 hours of about 1,000 nodes with 1,000 scale events, in virtual time and on one thread |
 //! | `burst` | 10,000 pods come at once, in real time: until the last claim for them is created, and how long the loop did not listen meanwhile |
-//! | `memory` | the controllers in a process of their own beside an API server with 10,000 nodes and 100,000, then 300,000 pods |
+//! | `memory` | the controllers in a process of their own beside an API server with 10,000 nodes and 100,000, then 300,000 pods; then pods that come one by one: from the end of their batch to their claim |
 //! | `large` | 5,000 nodes and 100,000 pods come to life out of a file; then 1,000 more pods come |
 //!
 //! Each runs in a process of its own, so that memory is its own. `large 500 10000` and `day 100 100` are smaller ones.

@@ -5,8 +5,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use joiner::commands::up::assembly::{Design, Parts};
+use joiner_api::NodeClaim;
 use joiner_apiserver::direct::Direct;
 use joiner_apiserver::serve::Endpoint;
 use joiner_controllers::{Controllers, RuntimeClock, Settings};
@@ -14,6 +16,8 @@ use joiner_provider::{Provider, Registry};
 use joiner_provider_kwok::Catalogue;
 use joiner_provider_kwok::live::KwokProvider;
 use joiner_sim::clock::Clock;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -25,6 +29,8 @@ const AT: &str = "2026-03-02T00:00:00Z";
 const PODS_PER_SET: usize = 300;
 /// Objects that are put into the server at a time.
 const CHUNK: usize = 2000;
+/// Pods that come one by one.
+const LONE: usize = 9;
 
 /// Serves a cluster, and starts the controllers as a process that prints what it takes.
 pub fn run(nodes: usize, pods: usize) {
@@ -78,6 +84,7 @@ pub fn controllers(kubeconfig: &Path) {
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         let client = Client::try_from(config).unwrap();
         let clock: Arc<dyn joiner_provider::Clock> = Arc::new(RuntimeClock::new(Timestamp::now));
+        let own = client.clone();
         let provider = KwokProvider::new(client.clone(), Catalogue::hypothetical(), clock.clone());
         let registry = Registry::new([Arc::new(provider) as Arc<dyn Provider>]).unwrap();
         let controllers = Controllers::new(client, registry, clock, Settings::default());
@@ -95,12 +102,43 @@ pub fn controllers(kubeconfig: &Path) {
                 peak_memory(),
                 metrics.longest_stall()
             );
+            lone_pods(&own).await;
         };
         tokio::select! {
             () = script => {}
             () = controllers.run(std::future::pending()) => {}
         }
     });
+}
+
+/// Prints how long it takes from the end of a lone pod's batch to its claim, as the API server has it: the decision and one write.
+async fn lone_pods(client: &Client) {
+    let (pods, claims): (Api<Pod>, Api<NodeClaim>) =
+        (Api::default_namespaced(client.clone()), Api::all(client.clone()));
+    let mut times = Vec::new();
+    for number in 0..LONE {
+        let name = format!("lone-{number}");
+        // Larger than any room that is left, so that a machine is bought.
+        let object = json!({"metadata": {"name": name}, "spec": {"containers": [
+            {"name": "main", "image": "example.com/app:1", "resources": {"requests": {"cpu": "30"}}}]}});
+        pods.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+        let status = json!({"status": {"conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": AT}]}});
+        let newest = claims.list(&ListParams::default().limit(1)).await.unwrap().metadata.resource_version;
+        let mut changes = claims.watch(&WatchParams::default(), &newest.unwrap()).await.unwrap().boxed();
+        pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+        let begun = Instant::now();
+        while !matches!(changes.try_next().await.unwrap(), Some(WatchEvent::Added(_))) {}
+        times.push(begun.elapsed().saturating_sub(Settings::default().batch_idle));
+        // The next one is a batch of its own.
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    }
+    times.sort_unstable();
+    println!(
+        "a lone pod: {:.1?} from the end of its batch to its claim in the API, {:.1?} at most (wanted: 5 ms for the decision)",
+        times[times.len() / 2],
+        times[times.len() - 1]
+    );
 }
 
 /// What this process has in memory now, in MiB, as Linux tells it.

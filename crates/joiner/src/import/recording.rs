@@ -82,13 +82,13 @@ impl Change {
 
 /// Plays changes, each at its time; `told` hears how many are done. Returns how many had no effect.
 pub async fn play(server: &ApiServer, clock: &Clock, changes: Vec<Change>, told: impl Fn(usize)) -> usize {
-    let door = server.direct(MANAGER);
+    let api = server.direct(MANAGER);
     let start = clock.now();
     let mut without_effect = 0;
     for (done, change) in changes.into_iter().enumerate() {
         let after = SignedDuration::try_from(change.after).unwrap_or(SignedDuration::MAX);
         clock.sleep_until(start.saturating_add(after).unwrap_or(Timestamp::MAX)).await;
-        if make(&door, change).is_err() {
+        if make(&api, change).is_err() {
             without_effect += 1;
         }
         told(done + 1);
@@ -96,8 +96,8 @@ pub async fn play(server: &ApiServer, clock: &Clock, changes: Vec<Change>, told:
     without_effect
 }
 
-fn make(door: &Direct, change: Change) -> Result<(), Failure> {
-    let resource = door.resource(&change.group, &change.plural)?;
+fn make(api: &Direct, change: Change) -> Result<(), Failure> {
+    let resource = api.resource(&change.group, &change.plural)?;
     let Change { namespace, name, action, .. } = change;
     let place = (namespace.as_str(), name.as_str());
     match action {
@@ -110,41 +110,41 @@ fn make(door: &Direct, change: Change) -> Result<(), Failure> {
             }
             remove(&mut object, "/metadata", "uid");
             links::relink_owners(&mut object, |owner_kind, namespace, owner| {
-                owner_uid(door, owner_kind, namespace, owner)
+                owner_uid(api, owner_kind, namespace, owner)
             });
             if kind(&object) == "Node" {
                 machines::make_unmanaged(&mut object);
             }
-            let ready = door.prepare_restored(&resource, object)?;
-            door.put_restored(vec![ready]).map_err(|(_, failure)| failure)
+            let ready = api.prepare_restored(&resource, object)?;
+            api.put_restored(vec![ready]).map_err(|(_, failure)| failure)
         }
-        Action::Patch(patch) => apply(door, &resource, place, patch),
-        Action::Delete => door.delete(&resource, place.0, place.1, &DeleteOptions::default()).map(|_| ()),
+        Action::Patch(patch) => apply(api, &resource, place, patch),
+        Action::Delete => api.delete(&resource, place.0, place.1, &DeleteOptions::default()).map(|_| ()),
     }
 }
 
 /// A patch of the whole object, as a store sees it: the binding of a pod, its end and its status have doors of their own here.
 fn apply(
-    door: &Direct,
+    api: &Direct,
     resource: &std::sync::Arc<Resource>,
     place: (&str, &str),
     mut patch: Value,
 ) -> Result<(), Failure> {
     if !text(&patch, "/metadata/deletionTimestamp").is_empty() {
-        return door.delete(resource, place.0, place.1, &DeleteOptions::default()).map(|_| ());
+        return api.delete(resource, place.0, place.1, &DeleteOptions::default()).map(|_| ());
     }
     for field in ["uid", "resourceVersion", "managedFields", "creationTimestamp", "generation", "selfLink"] {
         remove(&mut patch, "/metadata", field);
     }
     links::relink_owners(&mut patch, |owner_kind, namespace, owner| {
         let namespace = if namespace.is_empty() { place.0 } else { namespace };
-        owner_uid(door, owner_kind, namespace, owner)
+        owner_uid(api, owner_kind, namespace, owner)
     });
     if resource.is("", "pods") {
         let node = text(&patch, "/spec/nodeName").to_owned();
         remove(&mut patch, "/spec", "nodeName");
         if !node.is_empty() {
-            door.bind(place.0, place.1, &node)?;
+            api.bind(place.0, place.1, &node)?;
         }
     }
     if resource.is("", "nodes") {
@@ -158,17 +158,17 @@ fn apply(
                 && !value.as_object().is_some_and(serde_json::Map::is_empty)
         });
         if !fields.is_empty() {
-            door.patch(resource, place, "", language, patch)?;
+            api.patch(resource, place, "", language, patch)?;
         }
     }
     if let Some(status) = status {
-        door.patch(resource, place, "status", language, json!({"status": status}))?;
+        api.patch(resource, place, "status", language, json!({"status": status}))?;
     }
     Ok(())
 }
 
 /// Owners of recorded objects are of the usual kinds.
-fn owner_uid(door: &Direct, kind: &str, namespace: &str, name: &str) -> Option<String> {
+fn owner_uid(api: &Direct, kind: &str, namespace: &str, name: &str) -> Option<String> {
     let (group, plural) = match kind {
         "Deployment" => ("apps", "deployments"),
         "ReplicaSet" => ("apps", "replicasets"),
@@ -183,9 +183,9 @@ fn owner_uid(door: &Direct, kind: &str, namespace: &str, name: &str) -> Option<S
         "NodePool" => ("karpenter.sh", "nodepools"),
         _ => return None,
     };
-    let resource = door.resource(group, plural).ok()?;
+    let resource = api.resource(group, plural).ok()?;
     let namespace = if resource.namespaced { namespace } else { "" };
-    let found = door.get(&resource, namespace, name).ok()?;
+    let found = api.get(&resource, namespace, name).ok()?;
     Some(found.object().uid().to_owned())
 }
 

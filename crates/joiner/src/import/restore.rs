@@ -64,13 +64,13 @@ pub fn mark(objects: &[Value]) -> u64 {
 
 /// Puts objects into a server that has nothing yet but what every new one has.
 pub fn restore(server: &ApiServer, mut objects: Vec<Value>) -> anyhow::Result<Loaded> {
-    let door = server.direct(MANAGER);
-    refuse_a_used_cluster(&door)?;
+    let api = server.direct(MANAGER);
+    refuse_a_used_cluster(&api)?;
     let mut loader =
-        Loader { revisions: BTreeMap::new(), known: BTreeMap::new(), loaded: Loaded::default(), door };
+        Loader { revisions: BTreeMap::new(), known: BTreeMap::new(), loaded: Loaded::default(), api };
     // Before references are followed: what is not here owns nothing.
     objects.retain(|object| loader.knows(object));
-    links::relink(&mut objects, || loader.door.new_uid());
+    links::relink(&mut objects, || loader.api.new_uid());
     loader.revisions = daemon_revisions(&objects);
     // Claims that a pod made for itself come after their pods.
     objects.sort_by_key(|object| {
@@ -91,10 +91,10 @@ pub fn restore(server: &ApiServer, mut objects: Vec<Value>) -> anyhow::Result<Lo
 }
 
 /// A folder with a cluster in it is gone on with, not mixed with another.
-fn refuse_a_used_cluster(door: &Direct) -> anyhow::Result<()> {
+fn refuse_a_used_cluster(api: &Direct) -> anyhow::Result<()> {
     for plural in ["nodes", "pods"] {
-        let resource = door.resource("", plural)?;
-        if !door.list(&resource, None, &LabelSelector::default()).0.is_empty() {
+        let resource = api.resource("", plural)?;
+        if !api.list(&resource, None, &LabelSelector::default()).0.is_empty() {
             return Err(InputError {
                 path: Some("--from".to_owned()),
                 message: "the folder of `--data-dir` has a cluster already".to_owned(),
@@ -108,7 +108,7 @@ fn refuse_a_used_cluster(door: &Direct) -> anyhow::Result<()> {
 }
 
 struct Loader {
-    door: Direct,
+    api: Direct,
     known: BTreeMap<(String, String), Option<Arc<Resource>>>,
     /// The present revision of each DaemonSet, by namespace and name.
     revisions: BTreeMap<(String, String), String>,
@@ -133,12 +133,12 @@ impl Loader {
             }
             placed.push((resource, object));
         }
-        let door = &self.door;
+        let api = &self.api;
         let ready: Vec<Result<Restored, InputError>> = placed
             .into_par_iter()
             .map(|(resource, object)| {
                 let told = format!("{} `{}`", resource.kind, text(&object, "/metadata/name"));
-                let ready = door.prepare_restored(&resource, object);
+                let ready = api.prepare_restored(&resource, object);
                 ready.map_err(|failure| refused(told, &failure.message))
             })
             .collect();
@@ -149,7 +149,7 @@ impl Loader {
             restored.push(object);
             restored.extend(revision);
         }
-        self.door.put_restored(restored).map_err(|(told, failure)| refused(told, &failure.message))?;
+        self.api.put_restored(restored).map_err(|(told, failure)| refused(told, &failure.message))?;
         Ok(())
     }
 
@@ -165,8 +165,8 @@ impl Loader {
 
     fn resource(&mut self, object: &Value) -> Option<Arc<Resource>> {
         let key = (text(object, "/apiVersion").to_owned(), kind(object).to_owned());
-        let door = &self.door;
-        let find = |key: &(String, String)| door.resource_of_kind(&key.0, &key.1).ok();
+        let api = &self.api;
+        let find = |key: &(String, String)| api.resource_of_kind(&key.0, &key.1).ok();
         match self.known.get(&key) {
             Some(found) => found.clone(),
             None => {
@@ -183,12 +183,12 @@ impl Loader {
             return Ok(false);
         }
         let (namespace, name) = (text(object, "/metadata/namespace"), text(object, "/metadata/name"));
-        if self.door.get(resource, namespace, name).is_err() {
+        if self.api.get(resource, namespace, name).is_err() {
             return Ok(false);
         }
         if kind(object) == "Namespace" {
             let patch = json!({"metadata": {"labels": object["metadata"]["labels"]}});
-            self.door.patch(resource, ("", name), "", PatchLanguage::Merge, patch)?;
+            self.api.patch(resource, ("", name), "", PatchLanguage::Merge, patch)?;
         }
         Ok(true)
     }
@@ -216,7 +216,7 @@ impl Loader {
         template["$patch"] = "replace".into();
         let object = json!({
             "metadata": {
-                "name": revision, "namespace": namespace, "labels": labels, "uid": self.door.new_uid(),
+                "name": revision, "namespace": namespace, "labels": labels, "uid": self.api.new_uid(),
                 "ownerReferences": [{
                     "apiVersion": "apps/v1", "kind": kind(owner), "name": name, "uid": text(owner, "/metadata/uid"),
                     "controller": true, "blockOwnerDeletion": true,
@@ -225,9 +225,9 @@ impl Loader {
             "data": {"spec": {"template": template}},
             "revision": 1,
         });
-        let resource = self.door.resource("apps", "controllerrevisions")?;
+        let resource = self.api.resource("apps", "controllerrevisions")?;
         let told = format!("ControllerRevision `{revision}`");
-        let ready = self.door.prepare_restored(&resource, object);
+        let ready = self.api.prepare_restored(&resource, object);
         Ok(Some(ready.map_err(|failure| refused(told, &failure.message))?))
     }
 }
@@ -268,8 +268,8 @@ mod tests {
         let made = |seed| {
             let server =
                 ApiServer::new(Arc::new(jiff::Timestamp::now), &Settings { seed, ..Settings::default() });
-            let door = server.direct(MANAGER);
-            (0..100).map(|_| door.new_uid()).collect::<Vec<_>>()
+            let api = server.direct(MANAGER);
+            (0..100).map(|_| api.new_uid()).collect::<Vec<_>>()
         };
         let before = made(1);
         let mut file: Vec<Value> = before.iter().map(|uid| json!({"metadata": {"uid": uid}})).collect();
