@@ -8,8 +8,7 @@ use joiner_api::NodeClaim;
 use joiner_api::names::conditions;
 use joiner_core::plan::Plan;
 use joiner_provider::{
-    Error, HookAnswer, HookPoint, Interruption, Launch, Listed, ListedGroup, Scope, Terminated,
-    Unregistered,
+    Error, HookAnswer, HookPoint, Interruption, Launch, Listed, ListedGroup, Scope, Terminated, Unregistered,
 };
 use joiner_record::{Subject, Verb, Verdict};
 use kube::ResourceExt;

@@ -33,5 +33,7 @@ pub use decision::{
 };
 pub use entry::Entry;
 pub use ring::Ring;
-pub use verdict::{Breaker, BreakerKind, Difference, GaveUp, Interruption, Machine, Nomination, Orphan, Verdict};
+pub use verdict::{
+    Breaker, BreakerKind, Difference, GaveUp, Interruption, Machine, Nomination, Orphan, Verdict,
+};
 pub use watch::{Disabled, Resource, Trouble, WatchTrouble, WatchVerb};

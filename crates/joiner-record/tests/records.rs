@@ -8,9 +8,9 @@ use std::fmt::Write;
 use jiff::Timestamp;
 use joiner_core::explain::{Amount, Cause, Counts, LimitReached, Listed, Reject, Shortage, TopologyRule};
 use joiner_record::{
-    Alternative, Breaker, BreakerKind, Command, Completed, Decision, DecisionId, Difference, Disabled, Entry, Interruption,
-    GaveUp, Machine, Nomination, Orphan, Outcome, PriceChange, Reason, Resource, Ring, Subject, Trouble,
-    Verb, Verdict, WatchTrouble, WatchVerb, words,
+    Alternative, Breaker, BreakerKind, Command, Completed, Decision, DecisionId, Difference, Disabled, Entry,
+    GaveUp, Interruption, Machine, Nomination, Orphan, Outcome, PriceChange, Reason, Resource, Ring, Subject,
+    Trouble, Verb, Verdict, WatchTrouble, WatchVerb, words,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;

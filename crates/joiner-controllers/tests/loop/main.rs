@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-mod breakers;
 mod accidents;
+mod breakers;
 mod clock_steps;
 mod clouds;
 mod crashes;

@@ -126,7 +126,7 @@ pub fn settings_of(flags: &[String], seed: u64) -> anyhow::Result<joiner_control
     let crate::cli::Command::Run(arguments) = cli.command else {
         anyhow::bail!("settings: {} are no flags of `joiner run`", flags.join(" "));
     };
-    let options = options::Options::resolve(&arguments.options, &|_| None)?;
+    let options = options::Options::resolve(&arguments.options, &arguments.own, &|_| None)?;
     let mut settings = lead::settings(&arguments, &options, lead::USUAL_NAMESPACE);
     settings.seed = seed;
     Ok(settings)
