@@ -9,7 +9,7 @@ use std::sync::Arc;
 use joiner_api::names::NODEPOOL_LABEL;
 use joiner_api::nodepool::NodeClassReference;
 use joiner_api::{NodeClaim, NodeOverlay, NodePool};
-use joiner_provider::GroupKind;
+use joiner_provider::{GroupKind, ListedGroup, NodeGroup, NodeGroupKey};
 use joiner_state::machines::{ClaimKey, NodeKey, is_machine_of};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -21,6 +21,7 @@ use kube::api::DynamicObject;
 use kube::runtime::watcher::Event;
 
 use crate::claims;
+use crate::node_groups::NodeGroupTable;
 use crate::pods::{CachedPod, CommonParts};
 use crate::watch_health::WatchFailure;
 
@@ -276,6 +277,8 @@ macro_rules! kinds {
             claims_in_pool: BTreeMap<String, BTreeSet<String>>,
             /// Attachments of volumes by node.
             attachments_to: BTreeMap<String, BTreeSet<String>>,
+            /// Node groups, as their providers have told.
+            pub node_groups: NodeGroupTable,
             /// What pods have in common.
             parts: CommonParts,
         }
@@ -344,8 +347,25 @@ impl ClusterCache {
     pub fn index_node(&mut self, change: &Change<Node>) {
         let id = |node: &Arc<Node>| node.spec.as_ref()?.provider_id.clone().filter(|id| !id.is_empty());
         let (old, new) = (change.old.as_ref().and_then(id), change.new.as_ref().and_then(id));
+        let ids: BTreeSet<String> = old.iter().chain(&new).cloned().collect();
         reindex(&mut self.nodes_of, old, new, &change.key);
         self.follow_going(&change.key);
+        for id in ids {
+            let is_there = self.nodes_of.contains_key(&id);
+            self.node_groups.node_changed(&id, is_there, has_joined(&self.nodes_of, &self.nodes, &id));
+        }
+    }
+
+    /// Takes in what a provider tells of its node groups; whether that changes anything.
+    pub fn take_groups(&mut self, provider: &str, listed: Vec<ListedGroup>) -> bool {
+        let (index, nodes) = (&self.nodes_of, &self.nodes);
+        self.node_groups.take_list(provider, listed, |id| has_joined(index, nodes, id))
+    }
+
+    /// Takes in one group as it is now.
+    pub fn take_group(&mut self, key: NodeGroupKey, group: NodeGroup) {
+        let (index, nodes) = (&self.nodes_of, &self.nodes);
+        self.node_groups.take(key, group, |id| has_joined(index, nodes, id));
     }
 
     /// Keeps the index of claims by provider id.
@@ -463,6 +483,19 @@ impl ClusterCache {
             _ => None,
         }
     }
+}
+
+/// Whether a machine has a Node that has been up: it says that it is ready, or it no longer says anything. One that is still starting holds no pods
+/// yet, and its place in the group stands for it.
+fn has_joined(index: &BTreeMap<String, BTreeSet<String>>, nodes: &Store<Node>, id: &str) -> bool {
+    let nodes = index.get(id).into_iter().flatten().filter_map(|name| nodes.get(name));
+    let conditions = nodes.filter_map(|node| node.status.as_ref()?.conditions.as_ref()).flatten();
+    let mut ready = conditions.filter(|condition| condition.type_ == "Ready");
+    ready.any(|condition| match condition.status.as_str() {
+        "True" => true,
+        "Unknown" => condition.reason.as_deref() != Some("NodeStatusNeverUpdated"),
+        _ => false,
+    })
 }
 
 fn claim_key(claim: &NodeClaim) -> ClaimKey<'_> {

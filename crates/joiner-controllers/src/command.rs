@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 use joiner_api::{NodeClaim, NodePool};
-use joiner_provider::{GroupKind, Handle, HookPoint, Terminated};
+use joiner_provider::{GroupKind, Growth, Handle, HookPoint, NodeGroup, NodeGroupKey, Terminated};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Node};
 use serde_json::Value;
 
@@ -120,6 +120,20 @@ pub enum Command {
         /// Provider id.
         provider_id: String,
     },
+    /// Raises the target of a node group, if it still is what this was decided from.
+    GrowGroup {
+        /// The provider that keeps it.
+        provider: String,
+        /// Which group, from where to where.
+        growth: Growth,
+    },
+    /// Takes a machine out of its node group and ends it; the group is smaller by it.
+    RemoveMember {
+        /// The group.
+        group: NodeGroupKey,
+        /// Only this one.
+        provider_id: String,
+    },
     /// Writes the last decisions.
     WriteRecord(Box<ConfigMap>),
     /// Writes an event.
@@ -154,6 +168,8 @@ impl Command {
             Self::CancelLaunch { .. } => "cancel_launch",
             Self::EndMachineOf { .. } => "end_machine_of_claim",
             Self::FindMachine { .. } => "find_machine",
+            Self::GrowGroup { .. } => "grow_group",
+            Self::RemoveMember { .. } => "remove_member",
             Self::WriteRecord(_) => "write_record",
             Self::CreateEvent(_) => "create_event",
             Self::PatchEvent { .. } => "patch_event",
@@ -175,9 +191,10 @@ impl Command {
             Self::Evict { namespace, name, .. }
             | Self::DeletePod { namespace, name, .. }
             | Self::PatchEvent { namespace, name, .. } => format!("{namespace}/{name}"),
-            Self::Terminate { provider_id, .. } | Self::FindMachine { provider_id, .. } => {
-                provider_id.clone()
-            }
+            Self::Terminate { provider_id, .. }
+            | Self::FindMachine { provider_id, .. }
+            | Self::RemoveMember { provider_id, .. } => provider_id.clone(),
+            Self::GrowGroup { provider, growth } => format!("{provider}/{}", growth.group),
             Self::EndMachineOf { claim_uid, .. } => claim_uid.clone(),
             Self::CancelLaunch { handle, .. } => handle.0.clone(),
             Self::WriteRecord(map) => map.metadata.name.clone().unwrap_or_default(),
@@ -195,6 +212,8 @@ pub enum Done {
     Node(Box<Node>),
     /// The pool as it is now.
     Pool(Box<NodePool>),
+    /// The node group as it is now.
+    Group(NodeGroupKey, Box<NodeGroup>),
     /// How far the end of a machine is.
     Machine(Terminated),
     /// Whether the provider has the machine.

@@ -46,6 +46,10 @@ impl Engine {
             self.queue.add(Key::Provision, due);
             return;
         }
+        if !self.cache.node_groups.is_current() {
+            // Their list is on its way, and asks for a decision when it has come.
+            return;
+        }
         let in_need = self.in_need();
         self.nominations.forget(|uid| in_need.contains(uid));
         self.batch.decided.retain(|uid, _| in_need.contains(uid));
@@ -161,7 +165,7 @@ impl Engine {
             }
         }
         let step = self.act_on(&proposal, now);
-        if !proposal.claims.is_empty() && self.leads() {
+        if !(proposal.claims.is_empty() && proposal.growing.is_empty()) && self.leads() {
             self.find_bound(question.snapshot.clone(), plan, now);
         }
         self.carry_out(Key::Provision, step, now);
@@ -198,12 +202,24 @@ impl Engine {
             }
             holds
         });
+        for group in &mut proposal.growing {
+            let target = self.cache.node_groups.get(&group.key).map(|of| of.target);
+            let is_same = target == Some(group.from);
+            group.machines.retain(|(_, pods)| {
+                let holds = is_same && pods.iter().all(|pod| waits.contains_key(pod));
+                if !holds {
+                    left_over.extend(pods.iter().filter_map(|pod| waits.get(pod).cloned()));
+                }
+                holds
+            });
+        }
+        proposal.growing.retain(|group| !group.machines.is_empty());
         for (_, pods) in &mut proposal.on_nodes {
             pods.retain(|pod| waits.contains_key(pod));
         }
         proposal.on_nodes.retain(|(_, pods)| !pods.is_empty());
         proposal.refused.retain(|(pod, _)| waits.contains_key(pod));
-        proposal.price = proposal.claims.iter().map(|planned| planned.price).sum();
+        proposal.price = provision::price(&proposal.claims, &proposal.growing);
         left_over
     }
 

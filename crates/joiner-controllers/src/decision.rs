@@ -87,9 +87,13 @@ pub fn subject_of_key(key: &Key) -> Subject {
         Key::Node(name) => Subject::new("Node", name, None),
         Key::Pool(name) => Subject::new(kinds::NODE_POOL, name, None),
         Key::Machine(id) => Subject::new("Machine", id, None),
-        Key::Provision | Key::Disruption | Key::Collect | Key::Adoption | Key::Event(_) | Key::Record => {
-            Subject::new("Key", key.to_string(), None)
-        }
+        Key::Provision
+        | Key::Disruption
+        | Key::Collect
+        | Key::NodeGroups
+        | Key::Adoption
+        | Key::Event(_)
+        | Key::Record => Subject::new("Key", key.to_string(), None),
     }
 }
 
@@ -279,6 +283,8 @@ pub fn described(command: &Command) -> (Verb, Subject) {
             (Verb::Terminate, named("Machine", &format!("of the claim with uid {claim_uid}")))
         }
         Command::FindMachine { provider_id, .. } => (Verb::FindMachine, named("Machine", provider_id)),
+        Command::GrowGroup { .. } => (Verb::Resize, named("NodeGroup", &command.object())),
+        Command::RemoveMember { provider_id, .. } => (Verb::Terminate, named("Machine", provider_id)),
         Command::CreateEvent(event) => (Verb::WriteEvent, subject_of(&**event)),
         Command::PatchEvent { namespace, name, .. } => {
             (Verb::WriteEvent, Subject::within("Event", namespace, name, None))

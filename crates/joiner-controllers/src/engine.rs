@@ -16,7 +16,7 @@ use kube::{Client, ResourceExt};
 use tokio::sync::{mpsc, watch as signal};
 use tokio::task::JoinSet;
 
-use crate::cache::{Change, ClusterCache, Store, WatchEvent};
+use crate::cache::{Change, ClusterCache, Kind, Store, WatchEvent, Watched};
 use crate::clock::Present;
 use crate::command::{Command, Step};
 use crate::decision::{Journal, Moment};
@@ -168,6 +168,8 @@ pub(crate) struct Engine {
     pub(crate) leaving: BTreeSet<String>,
     /// Machines that are no more, by what their claims know them by.
     pub(crate) gone: BTreeSet<String>,
+    /// Since when machines of groups have been empty and free to go, by provider id.
+    pub(crate) unneeded_since: BTreeMap<String, Monotonic>,
     /// What is remembered of the lives of claims and their machines.
     pub(crate) lives: Lives,
     /// What could not be had of late.
@@ -233,6 +235,12 @@ impl Engine {
         let executor =
             Executor::new(client.clone(), registry.clone(), clock.clone(), metrics.clone(), &settings, fence);
         let mut cache = ClusterCache::default();
+        if !watch::follows_pools(&registry) {
+            for kind in [Kind::Claim, Kind::Pool, Kind::Overlay] {
+                cache.set_absent(&Watched::Objects(kind));
+            }
+        }
+        registry.node_groups().iter().for_each(|groups| cache.node_groups.outdated(groups.name()));
         cache.classes = registry.kinds().map(|(kind, _)| (kind.group_kind(), Store::default())).collect();
         Self {
             executor,
@@ -266,6 +274,7 @@ impl Engine {
             empty_since: BTreeMap::new(),
             leaving: BTreeSet::new(),
             gone: BTreeSet::new(),
+            unneeded_since: BTreeMap::new(),
             lives: Lives::default(),
             last_plan: None,
             roster: Roster::default(),
@@ -570,6 +579,7 @@ impl Engine {
         if node.metadata.deletion_timestamp.is_some() {
             self.enqueue(Key::Node(name.to_owned()));
         }
+        self.touch_member(&node);
         let Some(claim) = self.cache.claim_of(&node).map(|claim| claim.name_any()) else { return };
         let now = self.clock.monotonic();
         let became = |is: fn(&CachedPod) -> bool| new.is_some_and(is) && !old.is_some_and(is);
@@ -587,6 +597,7 @@ impl Engine {
 
     pub(crate) fn node_changed(&mut self, change: &Change<Node>) {
         self.cache.index_node(change);
+        self.node_of_group_changed(change);
         self.planning.node(change);
         self.tell_transitions_of_node(change);
         self.measure_node(change);
@@ -683,6 +694,10 @@ impl Engine {
 
     /// Where pods wait to go, of the first that were given a place.
     fn awaited(&self) -> BTreeMap<String, Awaited> {
+        // Thousands of refused pods are not to be gone through each turn to find nobody.
+        if self.provisionable.len() == self.refused.len() {
+            return BTreeMap::new();
+        }
         let given = self.provisionable.iter().filter(|pod| !self.refused.contains_key(*pod));
         let pods =
             given.take(REFUSALS).filter_map(|key| Some((self.cache.pods.get(key)?.uid.to_string(), key)));
@@ -726,7 +741,13 @@ impl Engine {
     fn publish(&mut self, now: Timestamp) {
         self.roster.refresh(&self.cache, &self.registry);
         let totals = self.roster.totals();
-        let Totals { nodes, starting, leaving, dollars_per_hour } = totals;
+        let (joined, upcoming, cost) = self.cache.node_groups.totals();
+        let Totals { nodes, starting, leaving, dollars_per_hour } = Totals {
+            nodes: totals.nodes + joined,
+            starting: totals.starting + upcoming,
+            dollars_per_hour: totals.dollars_per_hour + cost,
+            ..totals
+        };
         let (awaited, under_way, empty_go_within) =
             (self.awaited(), self.is_under_way(totals), self.empty_go_within());
         let leads = self.leads();

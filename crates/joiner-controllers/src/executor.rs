@@ -9,6 +9,7 @@ mod fence;
 mod guard;
 mod lanes;
 mod machines;
+mod node_groups;
 mod rate;
 mod read_back;
 mod versions;
@@ -26,6 +27,7 @@ pub use self::fence::{Epoch, Fence};
 pub use self::guard::{Guard, GuardLayer, NotSent};
 pub use self::lanes::Lane;
 use self::lanes::Lanes;
+use self::read_back::Found;
 use self::versions::Versions;
 use crate::command::{Command, Done, Failure};
 use crate::metrics::Metrics;
@@ -165,6 +167,12 @@ impl Executor {
             Command::FindMachine { class, provider_id } => {
                 return self.find_machine(class, provider_id).await.map_err(Problem::Refused);
             }
+            Command::GrowGroup { provider, growth } => {
+                return self.grow_group(epoch, provider, growth).await;
+            }
+            Command::RemoveMember { group, provider_id } => {
+                return self.remove_member(epoch, group, provider_id).await.map_err(Problem::Refused);
+            }
             _ => {}
         }
         let call = self.shared.calls.send(command);
@@ -200,16 +208,23 @@ impl Executor {
         Problem::Unanswered(format!("no answer within {} s", limit.as_secs()))
     }
 
+    async fn find_out(&self, command: &Command) -> Result<Found, Problem> {
+        let (shared, limit) = (&self.shared, self.shared.call_timeout);
+        match self.pass(Lane::Reads, None, limit, read_back::find_out(&shared.calls, command)).await {
+            Ok(Some(found)) => found,
+            Ok(None) => Err(self.too_late(limit)),
+            Err(failure) => Err(Problem::Refused(failure)),
+        }
+    }
+
     /// Asks what became of a write until somebody knows.
     async fn read_back(&self, command: &Command, why: &str) -> Result<Done, Failure> {
         let shared = &self.shared;
         let (mut pause, mut refusals) = (READ_BACK_PAUSES.0, 0);
         loop {
-            let question = read_back::find_out(&shared.calls, command);
-            let found = match self.pass(Lane::Reads, None, shared.call_timeout, question).await {
-                Ok(Some(found)) => found,
-                Ok(None) => Err(self.too_late(shared.call_timeout)),
-                Err(failure) => Err(Problem::Refused(failure)),
+            let found = match command {
+                Command::GrowGroup { provider, growth } => self.find_out_growth(provider, growth).await,
+                _ => self.find_out(command).await,
             };
             match found {
                 Ok(found) => return found.into_answer(why),

@@ -61,6 +61,9 @@ impl Engine {
         let pools = self.cache.pools.values().map(|pool| Key::Pool(pool.name_any()));
         let all: Vec<Key> = claims.chain(nodes).chain(pools).collect();
         all.into_iter().for_each(|key| self.enqueue(key));
+        if !self.registry.node_groups().is_empty() {
+            self.enqueue(Key::NodeGroups);
+        }
         self.enqueue(Key::Disruption);
         self.enqueue(Key::Provision);
     }
@@ -71,6 +74,7 @@ impl Engine {
         self.to_adopt.clear();
         self.empty_since.clear();
         self.leaving.clear();
+        self.unneeded_since.clear();
     }
 
     /// A step that nobody carries out. Who only wants to see what would be done is told.

@@ -8,7 +8,7 @@ use joiner_api::instance_type::InstanceType;
 use joiner_api::nodepool::NodeClassReference;
 use joiner_api::{NodeClaim, NodeOverlay};
 use joiner_core::model::Snapshot;
-use joiner_provider::{TypeSet, Unavailable};
+use joiner_provider::{NodeGroup, NodeGroupKey, TypeSet, Unavailable};
 use joiner_state::{Cluster, Options, PodIntent, Problem};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -17,6 +17,8 @@ use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use kube::ResourceExt;
 
 use crate::cache::{Change, ClusterCache};
+use crate::group_planning::{class_of, offering_of, pool_of, type_of};
+use crate::node_groups::upcoming_name;
 use crate::offerings::{unavailable, with_stock};
 use crate::pods::{self, CachedPod};
 use crate::provision::{self, Context};
@@ -31,6 +33,8 @@ pub struct Planning {
     /// By class: the generation of its types, and the offerings that were left out.
     types: BTreeMap<NodeClassReference, (u64, Unavailable)>,
     pools: BTreeSet<String>,
+    /// Node groups as they were lowered: whether each may grow, and its machines that are still to come.
+    node_groups: BTreeMap<NodeGroupKey, (Arc<NodeGroup>, bool, u32)>,
     /// What overlays make of the types of pools, as the cluster and as providers have it.
     overlaid: BTreeMap<String, (Arc<[InstanceType]>, Arc<TypeSet>)>,
     /// Objects that cannot be read, and why.
@@ -46,6 +50,7 @@ impl Planning {
             intended: BTreeSet::new(),
             types: BTreeMap::new(),
             pools: BTreeSet::new(),
+            node_groups: BTreeMap::new(),
             overlaid: BTreeMap::new(),
             problems: BTreeMap::new(),
         }
@@ -174,6 +179,7 @@ impl Planning {
     ) -> Arc<Snapshot> {
         self.renew_types(cache, context);
         self.renew_pools(cache, context);
+        self.renew_groups(cache, context);
         self.renew_intents(cache, waiting, context);
         self.cluster.snapshot()
     }
@@ -203,6 +209,7 @@ impl Planning {
     pub fn could_help(&mut self, cache: &ClusterCache, context: &Context) -> bool {
         self.renew_types(cache, context);
         self.renew_pools(cache, context);
+        self.renew_groups(cache, context);
         self.cluster.could_help()
     }
 
@@ -257,6 +264,50 @@ impl Planning {
             self.cluster.remove_nodepool(gone);
         }
         self.pools = there;
+    }
+
+    /// A group is a pool with one offering, and its machines that are still to come stand beside the nodes.
+    fn renew_groups(&mut self, cache: &ClusterCache, context: &Context) {
+        let there: BTreeSet<NodeGroupKey> = cache.node_groups.iter().map(|(key, _)| key.clone()).collect();
+        let gone: Vec<NodeGroupKey> =
+            self.node_groups.keys().filter(|key| !there.contains(*key)).cloned().collect();
+        for key in gone {
+            let (class, upcoming) = (class_of(&key), self.node_groups.remove(&key).map_or(0, |of| of.2));
+            self.cluster.remove_nodepool(&key.to_string());
+            self.cluster.remove_catalogue(&(class.group, class.kind, class.name));
+            (1..=upcoming).for_each(|number| self.cluster.remove_upcoming(&upcoming_name(&key, number)));
+        }
+        for (key, group) in cache.node_groups.iter() {
+            let class = class_of(key);
+            let out = context.health.unavailable(&key.provider, &class, context.now);
+            let can_grow = group.room() > 0 && !out.contains(&offering_of(key, group));
+            let upcoming = cache.node_groups.upcoming(key);
+            let before = self.node_groups.insert(key.clone(), (group.clone(), can_grow, upcoming));
+            let (known, upcoming_before) = match &before {
+                Some((of, could_grow, count)) => (Arc::ptr_eq(of, group) && *could_grow == can_grow, *count),
+                None => (false, 0),
+            };
+            if known && upcoming_before == upcoming {
+                continue;
+            }
+            let mut problem = None;
+            if !known {
+                let types = vec![type_of(key, group, can_grow)];
+                self.cluster.add_catalogue(Some((class.group, class.kind, class.name)), types, &[]);
+                problem = self.cluster.add_group_pool(&pool_of(key, group)).err();
+                if problem.is_some() {
+                    self.cluster.remove_nodepool(&key.to_string());
+                }
+            }
+            for number in 1..=upcoming {
+                problem =
+                    self.cluster.add_upcoming(&upcoming_name(key, number), &group.template).err().or(problem);
+            }
+            for number in upcoming + 1..=upcoming_before {
+                self.cluster.remove_upcoming(&upcoming_name(key, number));
+            }
+            self.note(format!("node group {key}"), problem);
+        }
     }
 
     fn renew_intents(&mut self, cache: &ClusterCache, waiting: &[Arc<CachedPod>], context: &Context) {

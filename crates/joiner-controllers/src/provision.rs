@@ -14,13 +14,16 @@ use joiner_core::explain::{Cause, Listed, Reject};
 use joiner_core::model::Snapshot;
 use joiner_core::model::ids::PodIdx;
 use joiner_core::plan::{Plan, PlannedMachine};
-use joiner_provider::{GroupKind, Health, Monotonic, OfferingKey, RankedOffering, Registry, TypeSet};
+use joiner_provider::{
+    GroupKind, Growth, Health, Monotonic, NodeGroupKey, OfferingKey, RankedOffering, Registry, TypeSet,
+};
 use joiner_record::{Alternative, Machine, Reason};
 use kube::ResourceExt;
 
 use crate::cache::ClusterCache;
 use crate::claims;
 use crate::clock::Present;
+use crate::command::Command;
 use crate::observed_times::ObservedTimes;
 use crate::offerings::{of_plan, planned_prices};
 use crate::pods::{self, CachedPod};
@@ -77,6 +80,9 @@ impl Nominations {
 
 /// The name under which a place is known to the planner, if pods may still be expected there.
 fn standing(cache: &ClusterCache, place: &str, recent: bool) -> Option<String> {
+    if recent && cache.node_groups.is_upcoming(place) {
+        return Some(place.to_owned());
+    }
     let node = cache.nodes.get(place);
     let claim = cache.claims.get(place).or_else(|| cache.claim_of(node?));
     let going = claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
@@ -122,11 +128,34 @@ pub struct Planned {
     pub price: f64,
 }
 
+/// A node group that is to grow.
+#[derive(Debug)]
+pub struct Growing {
+    /// Which.
+    pub key: NodeGroupKey,
+    /// Its target when this was planned.
+    pub from: u32,
+    /// What it grows by, each with the keys of its pods.
+    pub machines: Vec<(Machine, Vec<String>)>,
+}
+
+impl Growing {
+    /// What carries it out.
+    pub fn command(&self) -> Command {
+        let more = u32::try_from(self.machines.len()).unwrap_or(u32::MAX);
+        let to = self.from.saturating_add(more);
+        let growth = Growth { group: self.key.name.clone(), from: self.from, to };
+        Command::GrowGroup { provider: self.key.provider.clone(), growth }
+    }
+}
+
 /// What is to be done.
 #[derive(Debug, Default)]
 pub struct Proposal {
     /// Claims to create.
     pub claims: Vec<Planned>,
+    /// Groups that grow.
+    pub growing: Vec<Growing>,
     /// Pods that go onto places that are there, by the place's name.
     pub on_nodes: Vec<(String, Vec<String>)>,
     /// Pods without a place, and why.
@@ -230,12 +259,28 @@ pub fn raise(
     let name = |pod: &PodIdx| snapshot.pods[pod.at()].name.to_string();
     let uids: BTreeMap<String, String> = waiting.iter().map(|pod| (pod.key(), pod.uid.to_string())).collect();
     let mut claims: Vec<Planned> = Vec::new();
+    let mut growing: BTreeMap<String, Growing> = cache
+        .node_groups
+        .iter()
+        .map(|(key, group)| {
+            (key.to_string(), Growing { key: key.clone(), from: group.target, machines: Vec::new() })
+        })
+        .collect();
     let mut prices: BTreeMap<usize, BTreeMap<OfferingKey, f64>> = BTreeMap::new();
     for machine in &plan.machines {
         let pool = &snapshot.pools[machine.pool.at()];
-        let Some(object) = cache.pools.get(&pool.name) else { continue };
         let mut pods: Vec<String> = machine.pods.iter().map(name).collect();
         pods.sort_unstable();
+        if let Some(group) = growing.get_mut(&*pool.name) {
+            let machine = Machine {
+                node_pool: None,
+                node_group: Some(pool.name.to_string()),
+                ..described(snapshot, machine, None, &pods)
+            };
+            group.machines.push((machine, pods));
+            continue;
+        }
+        let Some(object) = cache.pools.get(&pool.name) else { continue };
         let pod_uids: Vec<String> = pods.iter().filter_map(|pod| uids.get(pod).cloned()).collect();
         let is_used =
             |name: &str| is_taken(name) || claims.iter().any(|planned| planned.claim.name_any() == name);
@@ -244,15 +289,17 @@ pub fn raise(
         let prices = prices.entry(at).or_insert_with(|| planned_prices(snapshot, &snapshot.catalogues[at]));
         let types = overlaid.get(&*pool.name).map(|types| &**types);
         let offerings = of_plan(prices, &claim, types, context);
-        let machine = described(snapshot, machine, &claim, &pods);
+        let machine = described(snapshot, machine, Some(claim.name_any()), &pods);
         claims.push(Planned { claim, pods, offerings, price: machine.usd_per_hour, machine });
     }
     let on_nodes = plan
         .on_nodes
         .iter()
         .map(|(node, pods)| (snapshot.nodes[node.at()].name.to_string(), pods.iter().map(name).collect()));
+    let growing: Vec<Growing> = growing.into_values().filter(|of| !of.machines.is_empty()).collect();
     Proposal {
-        price: claims.iter().map(|planned| planned.price).sum(),
+        price: price(&claims, &growing),
+        growing,
         on_nodes: on_nodes.collect(),
         refused: refusals(cache, snapshot, plan, context),
         alternatives: alternatives(plan),
@@ -261,8 +308,19 @@ pub fn raise(
     }
 }
 
+/// What new machines cost.
+pub fn price(claims: &[Planned], growing: &[Growing]) -> f64 {
+    let of_groups = growing.iter().flat_map(|of| &of.machines).map(|(machine, _)| machine.usd_per_hour);
+    claims.iter().map(|planned| planned.price).chain(of_groups).sum()
+}
+
 /// A machine of the plan, in names.
-fn described(snapshot: &Snapshot, machine: &PlannedMachine, claim: &NodeClaim, pods: &[String]) -> Machine {
+fn described(
+    snapshot: &Snapshot,
+    machine: &PlannedMachine,
+    claim: Option<String>,
+    pods: &[String],
+) -> Machine {
     const SHOWN: usize = 16;
     let pool = &snapshot.pools[machine.pool.at()];
     let catalogue = &snapshot.catalogues[pool.catalogue.at()];
@@ -273,8 +331,9 @@ fn described(snapshot: &Snapshot, machine: &PlannedMachine, claim: &NodeClaim, p
         Some(vocabulary.value_text(key, value).to_owned())
     };
     Machine {
-        claim: claim.name_any(),
-        node_pool: pool.name.to_string(),
+        claim,
+        node_pool: Some(pool.name.to_string()),
+        node_group: None,
         instance_type: catalogue.types[offering.instance_type.at()].name.to_string(),
         zone: text(names::ZONE_LABEL, offering.zone),
         capacity_type: text(names::CAPACITY_TYPE_LABEL, offering.capacity_type),

@@ -20,7 +20,9 @@ pub enum Key {
     Disruption,
     /// Instances and claims that lost each other.
     Collect,
-    /// A machine of which nobody knows whether it is still there, by its provider id.
+    /// Node groups: their targets and members.
+    NodeGroups,
+    /// A machine by its provider id: one of which nobody knows whether it is still there, or one that leaves its group.
     Machine(String),
     /// Machines that the provider does not know of yet.
     Adoption,
@@ -40,6 +42,7 @@ impl Key {
             Self::Provision => "provisioner",
             Self::Disruption => "disruption",
             Self::Collect | Self::Machine(_) => "nodeclaim.garbagecollection",
+            Self::NodeGroups => "nodegroup",
             Self::Adoption => "nodeclaim.adoption",
             Self::Event(_) => "events",
             Self::Record => "record",
@@ -56,6 +59,7 @@ impl fmt::Display for Key {
             Self::Provision => out.write_str("provisioning"),
             Self::Disruption => out.write_str("disruption"),
             Self::Collect => out.write_str("collection"),
+            Self::NodeGroups => out.write_str("node groups"),
             Self::Machine(id) => write!(out, "machine/{id}"),
             Self::Adoption => out.write_str("adoption"),
             Self::Event(name) => write!(out, "event/{name}"),

@@ -9,7 +9,7 @@ use joiner_api::names::{self, NODEPOOL_LABEL, conditions};
 use joiner_api::{NodeClaim, NodePool};
 use joiner_provider::{HookPoint, Registry};
 use joiner_record::decision::MOST_NAMED;
-use joiner_record::{Nomination, Reason, Subject, Verdict};
+use joiner_record::{Machine, Nomination, Reason, Subject, Verdict};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
@@ -19,7 +19,7 @@ use crate::cache::ClusterCache;
 use crate::command::{Command, Step};
 use crate::decision::{Decided, subject_of};
 use crate::engine::Engine;
-use crate::provision::{self, Proposal};
+use crate::provision::{self, Growing, Proposal};
 use crate::queue::Key;
 use crate::record::Note;
 use crate::steps::detaching::Attached;
@@ -49,6 +49,7 @@ impl Engine {
                 self.list_instances();
                 self.requeue_after(&Key::Collect, self.settings.collect_interval);
             }
+            Key::NodeGroups => self.list_groups(),
             Key::Adoption => {
                 let machines = std::mem::take(&mut self.to_adopt);
                 if !machines.is_empty() {
@@ -140,13 +141,18 @@ impl Engine {
         }
         cache.pods_on(name).for_each(|pod| self.times.observe_pod(pod, present));
         let claim = cache.claim_of(&node).cloned();
+        let namespaces: BTreeSet<&str> = cache.pods_on(name).map(|pod| &*pod.common.namespace).collect();
         let step = termination::node_step(&termination::NodeFacts {
             node: &node,
             class,
             claim: claim.as_deref(),
             pods: cache.pods_on(name).map(|pod| &**pod).collect(),
             attached: cache.attachments_to(name).filter_map(|of| self.attached(of)).collect(),
-            budgets: cache.budgets.values().map(|of| &**of).collect(),
+            budgets: namespaces
+                .iter()
+                .flat_map(|of| cache.budgets.in_namespace(of))
+                .map(|of| &**of)
+                .collect(),
             machine_gone: self.gone.contains(&id) || self.lives.is_absent(&id),
             hook: claim
                 .as_ref()
@@ -226,6 +232,7 @@ impl Engine {
         for (place, pods) in &proposal.on_nodes {
             let place = match self.cache.nodes.get(place) {
                 Some(node) => subject_of(&**node),
+                None if self.cache.node_groups.is_upcoming(place) => Subject::new("Machine", place, None),
                 None => Subject::new(names::kinds::NODE_CLAIM, place, None),
             };
             placed.extend(pods.iter().map(|pod| (pod.as_str(), place.clone())));
@@ -234,11 +241,16 @@ impl Engine {
             let place = subject_of(&planned.claim);
             placed.extend(planned.pods.iter().map(|pod| (pod.as_str(), place.clone())));
         }
+        for pod in proposal.growing.iter().flat_map(|of| &of.machines).flat_map(|(_, pods)| pods) {
+            // Where it goes is known when the group has grown.
+            self.refused.remove(pod);
+        }
         let mut nominated = Nominated::default();
         for (key, place) in placed {
             self.refused.remove(key);
             let Some(pod) = self.cache.pods.get(key) else { continue };
-            let stands = place.kind == "Node" || self.cache.claims.get(&place.name).is_some();
+            let stands = matches!(place.kind.as_str(), "Node" | "Machine")
+                || self.cache.claims.get(&place.name).is_some();
             let is_new = stands && self.nominations.add(pod.uid.to_string(), place.name.clone(), until);
             if self.provisionable.contains(key) {
                 if is_new {
@@ -250,7 +262,7 @@ impl Engine {
         }
         step.decisions.extend(nominated.decided());
         self.refuse(proposal, &mut step);
-        if proposal.claims.is_empty() {
+        if proposal.claims.is_empty() && proposal.growing.is_empty() {
             return step;
         }
         for planned in &proposal.claims {
@@ -259,12 +271,12 @@ impl Engine {
                 self.planned_offerings.insert(planned.claim.name_any(), offerings);
             }
         }
-        step.each =
-            proposal.claims.iter().map(|of| Command::CreateClaim(Box::new(of.claim.clone()))).collect();
+        let create = proposal.claims.iter().map(|of| Command::CreateClaim(Box::new(of.claim.clone())));
+        step.each = create.chain(proposal.growing.iter().map(Growing::command)).collect();
         step.decisions.push(bought(proposal));
         self.last_plan = Some(LastPlan {
             time: now,
-            machines: proposal.claims.len(),
+            machines: machines(proposal).count(),
             pods: proposal.pods,
             price: proposal.price,
             gap: None,
@@ -365,6 +377,7 @@ impl Engine {
                 steps.push((Key::Claim(candidate.claim.name_any()), remove(candidate, now)));
             }
         }
+        steps.extend(self.unneeded_members(&spared, now));
         for (key, step) in steps {
             let removes = step.commands.iter().any(|command| matches!(command, Command::DeleteClaim { .. }));
             if let (Key::Claim(name), true) = (&key, removes && self.leads()) {
@@ -430,21 +443,30 @@ impl Nominated {
     }
 }
 
+/// All machines of a proposal, with the keys of their pods.
+fn machines(proposal: &Proposal) -> impl Iterator<Item = (&Machine, &Vec<String>)> {
+    let of_claims = proposal.claims.iter().map(|planned| (&planned.machine, &planned.pods));
+    let of_groups = proposal.growing.iter().flat_map(|of| &of.machines);
+    of_claims.chain(of_groups.map(|(machine, pods)| (machine, pods)))
+}
+
 fn bought(proposal: &Proposal) -> Decided {
     let mut types: BTreeMap<String, u64> = BTreeMap::new();
-    for planned in &proposal.claims {
-        *types.entry(planned.machine.instance_type.clone()).or_default() += 1;
+    for (machine, _) in machines(proposal) {
+        *types.entry(machine.instance_type.clone()).or_default() += 1;
     }
+    let claims = proposal.claims.iter().map(|planned| subject_of(&planned.claim));
+    let groups = proposal.growing.iter().map(|of| Subject::new("NodeGroup", of.key.to_string(), None));
     let verdict = Verdict::Provisioned {
-        machines: proposal.claims.iter().take(MOST_NAMED).map(|planned| planned.machine.clone()).collect(),
+        machines: machines(proposal).take(MOST_NAMED).map(|(machine, _)| machine.clone()).collect(),
         types,
-        pods: proposal.claims.iter().map(|planned| planned.pods.len() as u64).sum(),
+        pods: machines(proposal).map(|(_, pods)| pods.len() as u64).sum(),
         usd_per_hour: proposal.price,
     };
     Decided {
         alternatives: proposal.alternatives.clone(),
         change_usd_per_hour: Some(proposal.price),
-        ..Decided::new(verdict, proposal.claims.iter().map(|planned| subject_of(&planned.claim)).collect())
+        ..Decided::new(verdict, claims.chain(groups).collect())
     }
 }
 

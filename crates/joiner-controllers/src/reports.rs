@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use joiner_api::NodeClaim;
 use joiner_api::names::conditions;
 use joiner_core::plan::Plan;
-use joiner_provider::{Error, HookAnswer, HookPoint, Launch, Listed, Scope, Terminated, Unregistered};
+use joiner_provider::{
+    Error, HookAnswer, HookPoint, Launch, Listed, ListedGroup, Scope, Terminated, Unregistered,
+};
 use joiner_record::{Subject, Verb, Verdict};
 use kube::ResourceExt;
 
@@ -39,6 +41,8 @@ pub(crate) enum Report {
     Launched(Arc<NodeClaim>, Result<Launch, Failure>),
     /// The machines of all providers, by the provider's name.
     Listed(Vec<(String, Result<Vec<Listed>, Failure>)>),
+    /// The node groups of all providers that keep any, by the provider's name.
+    Groups(Vec<(String, Result<Vec<ListedGroup>, Failure>)>),
     /// What lost its other half was looked at once more, each by itself.
     Examined(Examined),
     /// Machines were handed over to the provider of that name, or not.
@@ -91,6 +95,7 @@ impl Engine {
                     }
                 }
             }
+            Report::Groups(lists) => self.groups_listed(lists, now),
             Report::Examined(examined) => self.clear_away(examined, now),
             Report::Adopted(_, _, Ok(())) => drop(self.pauses.remove(&Key::Adoption)),
             Report::Adopted(provider, machines, Err(failure)) => {
@@ -140,8 +145,10 @@ impl Engine {
                     self.measure_pool(&change);
                 }
             }
+            Ok(Done::Group(group_key, group)) => self.group_grew(group_key, *group),
             Ok(Done::Machine(Terminated::Gone)) => {
                 match command {
+                    Command::RemoveMember { group, .. } => self.groups_outdated(&group.provider),
                     Command::Terminate { provider_id, .. } => {
                         self.gone.insert(provider_id.clone());
                         self.times.forget(provider_id);
@@ -206,6 +213,10 @@ impl Engine {
             }
             // An event that is not written is no reason to do anything again.
             (Command::CreateEvent(_) | Command::PatchEvent { .. }, _) => None,
+            (Command::GrowGroup { provider, growth }, _) => {
+                self.growth_failed(provider, growth, &failure);
+                Some(failure)
+            }
             // What was to be taken away is gone, and what is gone needs no patch; the watch will tell the same.
             (_, Failure::Gone) => None,
             _ => Some(failure),

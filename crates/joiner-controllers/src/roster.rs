@@ -234,7 +234,8 @@ fn may_be_empty(claim: &NodeClaim, node: &Node, cache: &ClusterCache) -> bool {
     is_true(claim, conditions::CONSOLIDATABLE) && holds_nothing(node, cache)
 }
 
-fn is_marked(node: &Node) -> bool {
+/// Whether a node keeps pods away because it was to go.
+pub(crate) fn is_marked(node: &Node) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     taints.into_iter().flatten().any(|taint| taint.key == names::DISRUPTED_TAINT)
 }

@@ -84,6 +84,10 @@ pub struct Settings {
     pub collect_interval: Duration,
     /// An instance younger than this may still get its claim.
     pub collect_age: Duration,
+    /// How often node groups are read.
+    pub group_interval: Duration,
+    /// A machine of a group that nobody needs goes after so long.
+    pub group_unneeded: Duration,
     /// How long an offering without capacity is left alone.
     pub offering_pause: Duration,
     /// Two pod events on a node closer than this are written as one.
@@ -134,6 +138,8 @@ impl Default for Settings {
             reconcile_interval: seconds(1),
             collect_interval: seconds(120),
             collect_age: seconds(30),
+            group_interval: seconds(10),
+            group_unneeded: seconds(10 * 60),
             offering_pause: seconds(180),
             pod_event_interval: seconds(10),
             lanes: LaneSettings::default(),

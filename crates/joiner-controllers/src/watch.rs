@@ -41,11 +41,12 @@ pub fn start(client: &Client, registry: &Registry, tasks: &mut JoinSet<()>) -> m
         };
     }
     tasks.spawn(follow_typed(client, &sender, WatchEvent::Node, Kind::Node, slim::node));
+    // Where no node classes are served, the cluster need not even know these kinds.
+    if follows_pools(registry) {
+        follow!(Claim, Pool, Overlay);
+    }
     follow!(
         Pod,
-        Claim,
-        Pool,
-        Overlay,
         DaemonSet,
         Budget,
         Namespace,
@@ -60,6 +61,11 @@ pub fn start(client: &Client, registry: &Registry, tasks: &mut JoinSet<()>) -> m
         tasks.spawn(follow_classes(client, class, provider.clone(), sender.clone()));
     }
     receiver
+}
+
+/// Whether NodePools and what is made of them are anybody's here; node groups have none.
+pub fn follows_pools(registry: &Registry) -> bool {
+    registry.kinds().next().is_some()
 }
 
 fn follow_typed<K>(

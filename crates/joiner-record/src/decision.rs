@@ -216,6 +216,8 @@ pub enum Verb {
     Evict,
     /// A machine is ended.
     Terminate,
+    /// A node group gets another target.
+    Resize,
     /// A launch that is pending is given up.
     CancelLaunch,
     /// The provider is asked whether there still is a machine.

@@ -12,7 +12,7 @@ use crate::watch::{Resource, WatchTrouble};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Verdict {
-    /// Machines are bought. Subjects: their claims.
+    /// Machines are bought. Subjects: their claims, and the node groups that grow.
     Provisioned {
         /// The first of them.
         machines: Vec<Machine>,
@@ -51,7 +51,7 @@ pub enum Verdict {
         /// Why.
         why: GaveUp,
     },
-    /// A node without pods goes. Subjects: its node, its claim.
+    /// A node without pods goes. Subjects: its node, its claim or, out of a group, its machine.
     Emptied {
         /// What it costs.
         usd_per_hour: f64,
@@ -150,10 +150,15 @@ impl Verdict {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Machine {
-    /// Its claim.
-    pub claim: String,
-    /// Its pool.
-    pub node_pool: String,
+    /// Its claim, unless it comes from a group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
+    /// Its pool, unless it comes from a group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_pool: Option<String>,
+    /// The node group that grows by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_group: Option<String>,
     /// The cheapest type that holds its pods.
     pub instance_type: String,
     /// Zone of that offering.
@@ -177,7 +182,7 @@ pub struct Machine {
 pub struct Nomination {
     /// `namespace/name`.
     pub pod: String,
-    /// A Node, or a NodeClaim whose node has not come yet.
+    /// A Node, a NodeClaim whose node has not come yet, or a Machine that is still to come to its group.
     pub place: Subject,
 }
 

@@ -161,6 +161,7 @@ pub fn command(verb: Verb, subject: &Subject) -> String {
         Verb::ListPods => format!("list the pods of {}", object(subject)),
         Verb::Evict => format!("evict {}", object(subject)),
         Verb::Terminate => format!("end machine {}", subject.name),
+        Verb::Resize => format!("resize {}", object(subject)),
         Verb::FindMachine => format!("ask for machine {}", subject.name),
         Verb::CancelLaunch => format!("cancel the pending launch {}", subject.name),
         Verb::WriteEvent => "write an event".to_owned(),

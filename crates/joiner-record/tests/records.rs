@@ -177,8 +177,9 @@ fn trouble(trouble: Trouble, verb: WatchVerb, group: &str, plural: &str, disable
 fn decisions() -> Vec<Decision> {
     let text = str::to_owned;
     let machine = Machine {
-        claim: text("default-1x7q2"),
-        node_pool: text("default"),
+        claim: Some(text("default-1x7q2")),
+        node_pool: Some(text("default")),
+        node_group: None,
         instance_type: text("c-4x-amd64-linux"),
         zone: Some(text("test-zone-a")),
         capacity_type: Some(text("spot")),

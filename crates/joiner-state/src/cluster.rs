@@ -439,6 +439,20 @@ impl Cluster {
         Ok(())
     }
 
+    /// Takes a machine in that has no claim and is still to come, as a place in a group: a Node like this template will join. It stands for itself
+    /// until [`Cluster::remove_upcoming`]; its name must be nobody else's.
+    ///
+    /// # Errors
+    /// The template cannot be read.
+    pub fn add_upcoming(&mut self, name: &str, template: &Node) -> Result<(), Problem> {
+        self.machines.add_upcoming(name, template, &mut self.changes).map(drop)
+    }
+
+    /// A machine without a claim is no longer to come.
+    pub fn remove_upcoming(&mut self, name: &str) {
+        self.machines.remove_claim(name, &mut self.changes);
+    }
+
     /// A claim for a machine is gone.
     pub fn remove_nodeclaim(&mut self, name: &str) {
         self.machines.remove_claim(name, &mut self.changes);
@@ -448,6 +462,24 @@ impl Cluster {
     pub fn add_nodepool(&mut self, pool: &NodePool) -> Result<(), Problem> {
         let name = cluster_name("NodePool", &pool.metadata)?;
         crate::pools::check(pool, &name, &self.well_known)?;
+        self.put_pool(name, pool);
+        Ok(())
+    }
+
+    /// Takes a pool in that stands for a node group and is nobody's object: its name need not be one that the API would take.
+    ///
+    /// # Errors
+    /// Its taints cannot be read.
+    pub fn add_group_pool(&mut self, pool: &NodePool) -> Result<(), Problem> {
+        let name = cluster_name("NodePool", &pool.metadata)?;
+        let taints = pool.spec.template.spec.taints.as_deref();
+        crate::node_digest::taints(taints, "template.spec.taints")
+            .map_err(|finding| finding.on("node group", &name, ""))?;
+        self.put_pool(name, pool);
+        Ok(())
+    }
+
+    fn put_pool(&mut self, name: String, pool: &NodePool) {
         match self.pools.insert(name.clone(), pool.clone()) {
             None => self.changes.frame = true,
             Some(before) => {
@@ -456,7 +488,6 @@ impl Cluster {
                 self.note_duplicate("NodePool", &name);
             }
         }
-        Ok(())
     }
 
     /// A pool is gone.

@@ -120,6 +120,22 @@ impl MachineTable {
         Ok(replaces)
     }
 
+    /// Takes a machine in that is still to come and has no claim; true if there was one of that name.
+    pub(crate) fn add_upcoming(
+        &mut self,
+        name: &str,
+        template: &Node,
+        changes: &mut Changes,
+    ) -> Result<bool, Problem> {
+        let digest = ClaimDigest::upcoming(name, template).map_err(|finding| finding.on("Node", name, ""))?;
+        let before = self.claims.get(name);
+        let replaces = before.is_some();
+        if before.is_none_or(|before| **before != digest) {
+            self.put_claim(name, Some(digest), changes);
+        }
+        Ok(replaces)
+    }
+
     /// A claim is gone.
     pub(crate) fn remove_claim(&mut self, name: &str, changes: &mut Changes) {
         if self.claims.contains_key(name) {

@@ -93,6 +93,25 @@ impl ClaimDigest {
         })
     }
 
+    /// A machine that will come to its group: what its Node will look like is known, nothing else is. It counts as launched, under a name of its own.
+    pub(crate) fn upcoming(name: &str, template: &Node) -> Result<Self, Finding> {
+        let node = NodeDigest::new(template)?;
+        let mut labels = node.labels;
+        Arc::make_mut(&mut labels).remove(names::HOSTNAME_LABEL);
+        Ok(Self {
+            labels,
+            requirements: Vec::new(),
+            class: Default::default(),
+            taints: node.taints,
+            startup_taints: Vec::new(),
+            deleting: false,
+            provider_id: Some(name.into()),
+            node_name: None,
+            allocatable: node.allocatable,
+            capacity: node.capacity,
+        })
+    }
+
     pub(crate) fn pool(&self) -> Option<&str> {
         self.labels.get(names::NODEPOOL_LABEL).map(|name| &**name)
     }

@@ -5,7 +5,7 @@ mod build;
 use build::*;
 use joiner_api::instance_type::Reservation;
 use joiner_core::model::{Effect, names, taint};
-use joiner_state::Cluster;
+use joiner_state::{Cluster, PodIntent};
 use serde_json::json;
 
 fn with_types(mut cluster: Cluster) -> Cluster {
@@ -431,4 +431,30 @@ fn equal_input_gives_an_equal_snapshot() {
         format!("{:?}", lower_with(cluster, &pods).snapshot)
     };
     assert_eq!(make(), make());
+}
+
+#[test]
+fn a_place_in_a_group_is_a_machine_without_a_claim() {
+    let mut cluster = with_types(cluster());
+    let template = node("template", json!({"team": "shop", HOST: "template"}));
+    for number in 1..=2 {
+        cluster.add_upcoming(&format!("cloud/web#{number}"), &template).unwrap();
+    }
+    cluster.add_pod(&pod("waits").cpu("1").select("team", "shop").build()).unwrap();
+    cluster.intend("default/waits", PodIntent::Expected("cloud/web#2"));
+    let snapshot = cluster.snapshot();
+    let free = ["cloud/web#1", "cloud/web#2"].map(|name| {
+        let place = placed(&snapshot, name);
+        assert!(place.accepts_pods && place.pool.is_none(), "{name}");
+        place.available.clone()
+    });
+    assert!(
+        free[0].iter().zip(&free[1]).any(|(empty, used)| empty > used),
+        "the pod's room is taken: {free:?}"
+    );
+    // One has joined: its Node is another machine, and one place is left.
+    cluster.remove_upcoming("cloud/web#2");
+    cluster.add_node(&node("web-1", json!({"team": "shop"}))).unwrap();
+    let names: Vec<String> = cluster.snapshot().nodes.iter().map(|node| node.name.to_string()).collect();
+    assert_eq!(names, ["web-1", "cloud/web#1"], "what stands is tried first");
 }

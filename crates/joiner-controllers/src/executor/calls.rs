@@ -120,7 +120,9 @@ impl Calls {
             Command::Terminate { .. }
             | Command::CancelLaunch { .. }
             | Command::EndMachineOf { .. }
-            | Command::FindMachine { .. } => {
+            | Command::FindMachine { .. }
+            | Command::GrowGroup { .. }
+            | Command::RemoveMember { .. } => {
                 Err(Problem::Refused(Failure::Other("the API server has no machines".to_owned())))
             }
         }

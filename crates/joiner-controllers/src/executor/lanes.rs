@@ -46,7 +46,9 @@ impl Lane {
             Command::Terminate { .. }
             | Command::CancelLaunch { .. }
             | Command::EndMachineOf { .. }
-            | Command::FindMachine { .. } => Self::Provider,
+            | Command::FindMachine { .. }
+            | Command::GrowGroup { .. }
+            | Command::RemoveMember { .. } => Self::Provider,
             Command::ConfirmEmpty { .. } => Self::Reads,
             Command::WriteRecord(_) | Command::CreateEvent(_) | Command::PatchEvent { .. } => Self::Events,
         }

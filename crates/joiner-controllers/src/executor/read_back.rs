@@ -66,13 +66,15 @@ pub async fn find_out(calls: &Calls, command: &Command) -> Result<Found, Problem
             }
             Ok(deleted(pod, uid, |_| Done::Nothing))
         }
-        // Questions are simply asked again, machines are ended until they are gone, and no plan depends on an event
-        // or on the record.
+        // Questions are simply asked again, machines are ended until they are gone, groups are read from their provider, and no
+        // plan depends on an event or on the record.
         Command::ConfirmEmpty { .. }
         | Command::Terminate { .. }
         | Command::CancelLaunch { .. }
         | Command::EndMachineOf { .. }
         | Command::FindMachine { .. }
+        | Command::RemoveMember { .. }
+        | Command::GrowGroup { .. }
         | Command::WriteRecord(_)
         | Command::CreateEvent(_)
         | Command::PatchEvent { .. } => Ok(Found::NotDone),
@@ -88,6 +90,7 @@ pub fn can_be_read_back(command: &Command) -> bool {
             | Command::CancelLaunch { .. }
             | Command::EndMachineOf { .. }
             | Command::FindMachine { .. }
+            | Command::RemoveMember { .. }
             | Command::WriteRecord(_)
             | Command::CreateEvent(_)
             | Command::PatchEvent { .. }

@@ -33,7 +33,7 @@ impl Versions {
             Done::Claim(claim) => claim.metadata.resource_version.clone(),
             Done::Node(node) => node.metadata.resource_version.clone(),
             Done::Pool(pool) => pool.metadata.resource_version.clone(),
-            Done::Machine(_) | Done::Found(_) | Done::Nothing => None,
+            Done::Group(..) | Done::Machine(_) | Done::Found(_) | Done::Nothing => None,
         };
         if let (Some(before), Some(after)) = (before, after) {
             self.0.insert(object, (before, after));

@@ -53,8 +53,13 @@ pub fn judge(candidate: &Candidate, now: Timestamp) -> Result<(), Stays> {
     if !is_true(claim, conditions::CONSOLIDATABLE) {
         return Err(Stays::NotYet);
     }
+    judge_node(node, pods, *nominated, now)
+}
+
+/// The part of it that has nothing to do with a claim.
+pub fn judge_node(node: &Node, pods: &[&CachedPod], nominated: bool, now: Timestamp) -> Result<(), Stays> {
     // Cheap pods of little worth would not hold a node in the original's rule either; here any pod that needs a place does.
-    if *nominated || pods.iter().any(|pod| pods::is_reschedulable(pod)) {
+    if nominated || pods.iter().any(|pod| pods::is_reschedulable(pod)) {
         return Err(Stays::Needed);
     }
     let marked = |annotations: &BTreeMap<String, String>| {

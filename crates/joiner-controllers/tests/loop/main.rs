@@ -14,6 +14,7 @@ mod leading;
 mod lifetimes;
 mod lost_replies;
 mod measuring;
+mod node_groups;
 mod stage;
 mod takeover;
 mod watching;

@@ -27,6 +27,7 @@ use joiner_sim::settings::Settings as WorldSettings;
 use joiner_sim::world::World;
 use joiner_sim::write::Write;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
 use kube::{Client, ResourceExt};
@@ -162,17 +163,22 @@ impl Stage {
 
     /// The same, with nodes that take so long to boot.
     pub async fn with_boot(boot: Duration) -> Self {
-        let stage = Self::bare(boot);
+        let stage = Self::with_definitions(boot, joiner_api::crd::all());
         stage.apply_class(json!({})).await;
         stage.apply_pool("default", json!({})).await;
         stage
     }
 
-    fn bare(boot: Duration) -> Self {
+    /// A cluster that knows nothing of joiner's kinds.
+    pub fn bare(boot: Duration) -> Self {
+        Self::with_definitions(boot, Vec::new())
+    }
+
+    fn with_definitions(boot: Duration, definitions: Vec<CustomResourceDefinition>) -> Self {
         let clock = WallClock { clock: Clock::new(BEGIN.parse().unwrap(), 1), set_by: Arc::default() };
         let on_the_wall = clock.clone();
         let server = ApiServer::new(Arc::new(move || on_the_wall.now()), &ServerSettings::default());
-        for definition in joiner_api::crd::all() {
+        for definition in definitions {
             let object = serde_json::to_value(&definition).unwrap();
             server.ensure("apiextensions.k8s.io", "customresourcedefinitions", "", object).unwrap();
         }
@@ -286,7 +292,11 @@ impl Stage {
     }
 
     pub fn start_with(&self, client: Client, provider: Arc<dyn Provider>, settings: Settings) -> Running {
-        let registry = Registry::new([provider]).unwrap();
+        self.start_registry(client, Registry::new([provider]).unwrap(), settings)
+    }
+
+    /// Starts controllers over whatever providers there are.
+    pub fn start_registry(&self, client: Client, registry: Registry, settings: Settings) -> Running {
         let controllers = Controllers::new(client, registry, Arc::new(self.clock.clone()), settings);
         let summary = controllers.summary();
         let (metrics, fence, busiest) =
