@@ -25,7 +25,7 @@
 //! Clouds that keep machines in groups, raised and lowered by a target, are [`NodeGroups`]: a contract of its own, beside the one above, since
 //! nobody asks them for a single machine. The registry holds both; what is followed and planned is a machine either way.
 //!
-//! [`conformance`] is the suite that every provider passes; `examples/in_memory` is a provider of a hundred lines that does.
+//! [`conformance`] is the suite that every provider passes; `examples/in_memory` is a short one that does.
 //!
 //! # Choices
 //!

@@ -1,4 +1,4 @@
-//! A provider in a hundred lines (`provider.rs`), the cloud it talks to, and the suite that it passes.
+//! A short provider (`provider.rs`), the cloud it talks to, and the suite that it passes.
 //!
 //! `docs/guide/write-a-provider.md` walks through it.
 
