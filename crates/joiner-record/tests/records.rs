@@ -221,9 +221,10 @@ fn decisions() -> Vec<Decision> {
         )
     };
     let nomination = |name: &str| Nomination { pod: format!("shop/{name}"), place: node("node-a") };
+    let one = |is_it: fn(&Cause) -> bool| causes().into_iter().find(is_it).unwrap();
     let refused = vec![
-        Reason::new(Some(text("default")), causes()[4].clone()),
-        Reason::new(None, causes()[31].clone()),
+        Reason::new(Some(text("default")), one(|of| matches!(of, Cause::Taint { .. }))),
+        Reason::new(None, one(|of| matches!(of, Cause::Existing { .. }))),
     ];
     let gave_up = |why| Verdict::GaveUp { why };
     let runaway = |difference| Verdict::BreakerTripped {
