@@ -18,6 +18,8 @@ use crate::plan::{self, Bill};
 const EXACT: usize = 8;
 /// How often sets of which parts lose money are cut down to the parts that do not.
 const CUTS: usize = 4;
+/// Of sets that save at least this share of what the best one saves, the one that moves the fewest pods is taken: the rest can follow.
+const NEARLY: f64 = 0.98;
 /// What the search over machines may cost in a trial, in its own steps; it grows with the pods.
 const PACKING: decide::PackingWork = decide::PackingWork { base: 20_000, per_pod: 200 };
 /// What the linear program behind the worth of pods may cost, in its own steps.
@@ -341,7 +343,9 @@ impl<'s> Search<'s> {
             trials.push(self.bench.attempt(&together));
             sets.push(together);
         }
-        let best = best_first(&sets, &trials).next().map(|(set, _)| set.clone());
+        let most = best_first(&sets, &trials).next().map_or(0.0, |(_, trial)| trial.worth_it);
+        let nearly = best_first(&sets, &trials).filter(|(_, trial)| trial.worth_it >= most * NEARLY);
+        let best = nearly.min_by_key(|(_, trial)| trial.pods).map(|(set, _)| set.clone());
         (best.unwrap_or_default(), stopped_at)
     }
 
@@ -413,7 +417,9 @@ impl<'s> Search<'s> {
         cheapest::shorten_lists(&mut self.bench.scratch);
         let work = self.bench.scratch.work;
         let outcome = Outcome { placed: Vec::new(), failed: Vec::new(), held_back: false };
-        let plan = plan::assemble(&mut self.bench.scratch, outcome, Vec::new(), None);
+        let mut plan = plan::assemble(&mut self.bench.scratch, outcome, Vec::new(), None);
+        let on_nodes = plan.on_nodes.iter().chain(&plan.kept).map(|(_, pods)| pods.len());
+        plan.placed = on_nodes.chain(plan.machines.iter().map(|machine| machine.pods.len())).sum();
         let commands = commands(fleet, &plan, &self.empty, &gone);
         let tried = std::mem::take(&mut self.tried);
         let mut verdicts: Vec<Verdict> = (0..fleet.nodes.len())
