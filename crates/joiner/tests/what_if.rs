@@ -384,3 +384,41 @@ fn what_holds_a_node_is_named_and_freed_by_a_change() {
     assert_eq!(none.code, BAD_INPUT);
     assert!(none.err.contains("`--repack`: the input has no Node"), "{}", none.err);
 }
+
+/// What goes, what stays and why, and the sums of it all.
+#[test]
+fn a_consolidation_says_what_goes_and_why_the_rest_stays() {
+    let document = run(&format!("-f {CLUSTER} --consolidate -o json"), "").json();
+    let stays = document["stays"].as_array().expect("a list");
+    let told = |code: &str| -> Vec<&str> {
+        stays.iter().filter(|stay| stay["code"] == code).filter_map(|stay| stay["node"].as_str()).collect()
+    };
+    assert_eq!(told("DisruptionBudget"), ["node-3"]);
+    assert_eq!(told("BarePod"), ["node-5"]);
+    assert_eq!(told("NotManaged"), ["cellar-1", "group-1"]);
+    let commands = document["commands"].as_array().expect("a list");
+    let saved: f64 = commands.iter().filter_map(|command| command["savingPerHour"].as_f64()).sum();
+    let price = |side: &str| document[side]["pricePerHour"].as_f64().expect("a price");
+    assert!(saved > 0.0 && (price("before") - price("after") - saved).abs() < 1e-9, "{document}");
+    let gone: Vec<&Value> =
+        commands.iter().flat_map(|command| command["nodes"].as_array().unwrap()).collect();
+    for movement in commands.iter().flat_map(|command| command["moves"].as_array().unwrap()) {
+        assert!(gone.contains(&&movement["from"]) && !gone.contains(&&movement["to"]), "{movement}");
+    }
+    let table = run(&format!("-f {CLUSTER} --consolidate"), "");
+    assert_eq!(table.code, FINE);
+    assert!(table.out.starts_with("saves $"), "{}", table.out);
+    assert!(
+        table.out.contains("PodDisruptionBudget `db` allows no disruption of pod `shop/db-0`"),
+        "{}",
+        table.out
+    );
+    // A change of the input changes what can go.
+    let freed = "--edit shop/poddisruptionbudget/db:spec.maxUnavailable=1";
+    let freed = run(&format!("-f {CLUSTER} {freed} --consolidate -o json"), "").json();
+    let after = freed["after"]["pricePerHour"].as_f64().expect("a price");
+    assert!(after < price("after") || !freed.to_string().contains("DisruptionBudget"), "{freed}");
+    let none = run(&format!("-f {SHOP} --remove node/node-1 --consolidate"), "");
+    assert_eq!(none.code, BAD_INPUT);
+    assert!(none.err.contains("`--consolidate`: the input has no Node"), "{}", none.err);
+}

@@ -5,6 +5,7 @@ mod cheapest_laws;
 mod cheapest_optimum;
 mod cheapest_weights;
 mod cheapest_zones;
+mod consolidation;
 mod laws;
 mod limits;
 mod oracle;
