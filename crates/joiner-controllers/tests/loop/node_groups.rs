@@ -10,6 +10,7 @@ use joiner_controllers::Settings;
 use joiner_provider::{
     Error, Growth, ListedGroup, Member, MemberState, NodeGroup, NodeGroups, Registry, Resized, Terminated,
 };
+use joiner_record::{Outcome, Verb};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, PostParams};
@@ -265,6 +266,12 @@ async fn a_growth_whose_answer_is_lost_is_read_back() {
     stage.pass(40).await;
     assert_eq!(grown(&cloud), ["web 0 3"]);
     assert_eq!((bound(&stage).await, stage.nodes().await.len()), (6, 3));
+    // What became of it is known, not guessed: nothing is told as failed.
+    let journal = running.summary.borrow().journal.clone();
+    assert!(journal.iter().all(|of| of.verdict.code() != "failed"));
+    let bought = journal.iter().find(|of| of.verdict.code() == "provisioned").unwrap();
+    let outcome = bought.commands[0].completed.as_ref().map(|completed| completed.outcome.clone());
+    assert_eq!((bought.commands[0].verb, outcome), (Verb::Resize, Some(Outcome::Done)));
     running.stop().await;
 }
 
