@@ -1,5 +1,7 @@
 //! Kubelets of KWOK nodes played by joiner: the cluster is simulated, but nobody in it plays kubelets.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
