@@ -137,7 +137,7 @@ fn prices(joiner: &Path) -> Result<BTreeMap<[String; 3], f64>> {
 async fn measure(args: &Args, stand: &Stand, workload: &'static Workload) -> Result<Row> {
     let pods = args.pods.unwrap_or(workload.pods);
     let mut runs: BTreeMap<Contestant, Vec<Figures>> = BTreeMap::new();
-    let bought = |outcome: &Outcome| outcome.nodes.clone();
+    let bought = |outcome: &Outcome| contest::with_reserve(&outcome.nodes);
     for number in 1..=args.runs {
         let mut nodes = Vec::new();
         for who in [Contestant::Joiner, Contestant::Floor, Contestant::Karpenter] {

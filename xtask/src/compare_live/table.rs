@@ -121,7 +121,7 @@ pub fn page(rows: &[Row], caption: &str) -> String {
         "# On a real control plane, beside Karpenter\n\n\
          Pods without a place, and what it takes until all of them are ready: joiner and Karpenter with the same objects on the same real control plane, kubelets\n\
          played by kwok. `cargo xtask compare-live --write` measures again and writes this page.\n\n\
-         - **floor**: the same pods when the nodes that joiner bought are there already, ready and empty. What the control plane itself needs.\n\
+         - **floor**: the same pods when the nodes that joiner bought, and a third more, are there already, ready and empty. What the control plane itself needs.\n\
          - **CPU**, **peak**: between the first Deployment and the last ready pod. **idle**: ten seconds after the autoscaler leads.\n\
          - **price**, **nodes**: at the end of that time, at the list prices of KWOK's 144 machine types, which both programs compute alike.\n\
          - **requests**: counted in a run apart, from the API server's audit log.\n\
