@@ -385,7 +385,7 @@ fn every_decision_is_read_back_as_it_was_written() {
     codes.sort();
     codes.dedup();
     // A new kind of decision needs an example above.
-    assert_eq!(codes.len(), 15, "{codes:?}");
+    assert_eq!(codes.len(), 18, "{codes:?}");
     let id = decisions()[3].id;
     assert_eq!(id.to_string(), "20260105T080000-4");
     for outcome in outcomes() {
