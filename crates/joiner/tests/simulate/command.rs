@@ -51,11 +51,11 @@ fn what_holds_is_fine_and_what_does_not_is_a_finding() {
 
 #[test]
 fn a_seed_is_told_in_json() {
-    let (code, out, err) = run(&["--seed", "1", "--hours", "0.75", "-o", "json"]);
+    let (code, out, err) = run(&["--seed", "2", "--hours", "0.75", "-o", "json"]);
     assert_eq!(code, FINE, "{out}{err}");
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["fine"], true);
-    assert_eq!(report["runs"][0]["name"], "seed 1");
+    assert_eq!(report["runs"][0]["name"], "seed 2");
     assert!(report["runs"][0]["calls"].as_u64().unwrap() > 50, "{out}");
 }
 
