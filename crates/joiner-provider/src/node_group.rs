@@ -94,6 +94,7 @@ pub enum MemberState {
 
 /// One item of a list of groups.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "nearly all items are groups")]
 pub enum ListedGroup {
     Group(NodeGroup),
     /// There is a group of that name, and no more can be said of it now.
