@@ -144,6 +144,7 @@ pub fn decide(snapshot: &Snapshot, options: &Options) -> Plan {
 }
 
 /// The same for a caller that holds what can be prepared.
+#[allow(clippy::needless_late_init, reason = "what the run refers to has to outlive it")]
 pub fn decide_prepared(snapshot: &Snapshot, prepared: &Prepared, options: &Options) -> Plan {
     let shared = shared_work(snapshot, options);
     let worth;

@@ -1,5 +1,7 @@
 //! What it takes to know a region's machines as a class gets them.
 
+#![allow(clippy::print_stdout, reason = "a measurement tells what it found")]
+
 use divan::Bencher;
 use joiner_provider_aws::catalogue;
 use joiner_provider_aws::class::Class;

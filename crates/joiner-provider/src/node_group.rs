@@ -84,6 +84,7 @@ pub struct Member {
 
 /// How far a member is.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "a member is small beside the Node it becomes")]
 pub enum MemberState {
     Creating,
     Running,

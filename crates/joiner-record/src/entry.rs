@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::decision::{Completed, Decision, DecisionId};
 
 /// A line.
+#[allow(clippy::large_enum_variant, reason = "entries pass by one at a time")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Entry {

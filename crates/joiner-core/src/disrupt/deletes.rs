@@ -28,7 +28,7 @@ impl Bench<'_> {
     pub fn delete_all(
         &mut self,
         candidates: &[NodeIdx],
-        left: &mut Vec<Option<u32>>,
+        left: &mut [Option<u32>],
         options: &Options,
     ) -> Deletes {
         let mut deletes = Deletes::default();

@@ -26,6 +26,9 @@ const MANY_PODS: usize = 2_000;
 /// A spot machine is replaced by another only if that many types would do: otherwise it soon ends where it is called back from.
 const SPOT_TYPES: usize = 15;
 
+/// A pod, where it went, and in which step of its ladder.
+type Placed = (PodIdx, (Spot, usize));
+
 /// What trials share: never changed by them.
 #[derive(Debug)]
 pub(super) struct Setting<'s> {
@@ -152,7 +155,7 @@ impl<'s> Bench<'s> {
     }
 
     /// Places pods in turns until none is left: the company that one waits for may come after it.
-    fn place(&mut self, pods: &[PodIdx]) -> Result<Vec<(PodIdx, (Spot, usize))>, Refusal> {
+    fn place(&mut self, pods: &[PodIdx]) -> Result<Vec<Placed>, Refusal> {
         let mut placed = Vec::with_capacity(pods.len());
         let mut waiting = pods.to_vec();
         while !waiting.is_empty() {

@@ -292,7 +292,7 @@ pub fn large(count: usize, fit: Fit) -> Fleet {
     let service = |at: usize| Service {
         cpu: [100, 250, 250, 500, 500, 1000, 2000][at % 7],
         memory: [2, 4, 4, 8, 8, 16, 32, 1][at % 8],
-        spread: at % 5 == 0,
+        spread: at.is_multiple_of(5),
         apart: at % 10 == 3,
     };
     let services: Vec<Service> = (0..SERVICES).map(service).collect();

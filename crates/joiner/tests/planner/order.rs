@@ -25,8 +25,11 @@ fn documents(path: &Path) -> Vec<Value> {
     if path.extension().is_some_and(|e| e == "json") {
         return serde_json::from_str(&text).expect("a JSON list");
     }
-    let all: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML documents");
-    all.into_iter().filter(|document| document["kind"] != "Scenario").collect()
+    // One by one: the reader bounds how many documents a stream may have.
+    let all = text.split("\n---\n").map(|one| one.trim_start_matches("---\n"));
+    let all = all.filter(|one| one.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#')));
+    let all = all.map(|one| serde_saphyr::from_str::<Value>(one).expect("a YAML document"));
+    all.filter(|document| document["kind"] != "Scenario").collect()
 }
 
 fn types(path: &Path) -> Vec<Value> {
@@ -114,8 +117,8 @@ fn the_clusters_of_the_refusals_in_any_order_are_one_plan() {
     assert_eq!(files.len(), 22);
     for path in files {
         let name = path.file_stem().expect("named").to_string_lossy().into_owned();
-        for packing in PACKINGS {
-            one_plan(&name, &documents(&path), Some(&types), 10, &[packing, "--effort=0.2"]);
+        for (packing, shuffles) in PACKINGS.into_iter().zip([10, 3]) {
+            one_plan(&name, &documents(&path), Some(&types), shuffles, &[packing, "--effort=0.2"]);
             let plan = support::plan(&documents(&path), &types, &[packing]).expect("valid");
             let world = World::from_manifests(&documents(&path), &types).expect("valid");
             let violations = checker::check(&world, &plan);

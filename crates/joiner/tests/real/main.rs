@@ -4,7 +4,7 @@
 //! Most tests start `joiner up --api-only` and a real control plane from the cache of `cargo xtask control-plane build`. Without the built
 //! programs the tests are named as not run, and with `CI=true` they fail.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test may fail, and tell why")]
 
 mod aws;
 mod custom;
