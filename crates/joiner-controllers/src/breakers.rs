@@ -21,6 +21,7 @@ use crate::pods::{self, CachedPod};
 use crate::provision;
 use crate::queue::Key;
 use crate::record::Note;
+use crate::room;
 use crate::steps::breakers::cluster_health::{ClusterHealth, Turn};
 use crate::steps::breakers::registration::{self, OnProbation};
 use crate::steps::breakers::runaway::{self, Count, Record};
@@ -114,7 +115,7 @@ impl Engine {
         for pod in waiting.iter().filter(|pod| pods::node_name(pod).is_none()) {
             for claim in self.cache.planned_for(&pod.uid) {
                 let up = is_true(claim, conditions::INITIALIZED) && self.is_ours(claim);
-                if up && !self.runs_there(&pods::kind(pod), claim) {
+                if up && !self.runs_there(&pods::kind(pod), claim) && !self.is_used_by_others(pod, claim) {
                     let created = claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
                     let uid = claim.uid().unwrap_or_default();
                     found.insert((pods::kind(pod), created, uid), claim.clone());
@@ -137,6 +138,12 @@ impl Engine {
             last.insert(kind, claim);
         }
         last
+    }
+
+    /// Whether a machine has no room left for the pod it was bought for: it did help, others.
+    fn is_used_by_others(&self, pod: &CachedPod, claim: &NodeClaim) -> bool {
+        let nodes = self.cache.nodes_of(claim);
+        nodes.iter().any(|node| room::is_taken(&self.cache, &node.name_any(), pod))
     }
 
     /// Whether a pod of a kind runs on the machine that was bought for it.

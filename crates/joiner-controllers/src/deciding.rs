@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::executor::Epoch;
 use crate::metrics::{Tripped, rows};
 use crate::pods::CachedPod;
-use crate::provision::{self, Context, Proposal};
+use crate::provision::{self, Context, InNeed, Proposal};
 use crate::queue::Key;
 use crate::reports::Report;
 
@@ -51,13 +51,16 @@ impl Engine {
             return;
         }
         let in_need = self.in_need();
-        self.nominations.forget(|uid| in_need.contains(uid));
-        self.batch.decided.retain(|uid, _| in_need.contains(uid));
+        self.nominations.forget(|uid| in_need.contains_key(uid));
+        self.batch.decided.retain(|uid, _| in_need.contains_key(uid));
         self.batch.refused.retain(|uid| self.batch.decided.contains_key(uid));
         self.metrics.set_breaker(Tripped::Offering, self.health.paused(present.wall));
         let on_probation = self.on_probation();
         self.planning.put_on_probation(on_probation);
-        let expected = self.nominations.expected(&self.cache, &in_need, &self.times, present, &self.settings);
+        let places = self.nominations.places(&self.cache, &in_need, &self.times, present, &self.settings);
+        self.batch.displace(places.displaced);
+        let mut expected = places.expected;
+        expected.retain(|uid, _| !self.batch.displaced.contains(uid));
         let context = Context {
             registry: &self.registry,
             settings: &self.settings,
@@ -89,7 +92,7 @@ impl Engine {
             // What has come helps nobody.
             self.asked = self.heard;
         }
-        let in_flight = expected.keys().any(|uid| in_need.contains(uid));
+        let in_flight = !expected.is_empty();
         let snapshot = any_new.then(|| self.planning.snapshot(&self.cache, &waiting, &context));
         self.batch.opened = None;
         self.batch.last = None;
@@ -198,10 +201,10 @@ impl Engine {
         &self,
         question: &Question,
         proposal: &mut Proposal,
-        in_need: &BTreeSet<String>,
+        in_need: &InNeed,
     ) -> Vec<String> {
         let uids = question.waiting.iter().map(|pod| (pod.key(), pod.uid.to_string()));
-        let waits: BTreeMap<String, String> = uids.filter(|(_, uid)| in_need.contains(uid)).collect();
+        let waits: BTreeMap<String, String> = uids.filter(|(_, uid)| in_need.contains_key(uid)).collect();
         let is_same_pool = |name: Option<&String>| {
             let Some(then) = name.and_then(|name| question.pools.get(name)) else { return false };
             let now = self.cache.pools.get(&then.name_any());

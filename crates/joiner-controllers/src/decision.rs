@@ -88,6 +88,7 @@ pub fn subject_of_key(key: &Key) -> Subject {
         Key::Pool(name) | Key::StaticPool(name) => Subject::new(kinds::NODE_POOL, name, None),
         Key::Machine(id) => Subject::new("Machine", id, None),
         Key::Provision
+        | Key::Displaced
         | Key::Disruption
         | Key::Collect
         | Key::NodeGroups

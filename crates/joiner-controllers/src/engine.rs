@@ -218,6 +218,12 @@ pub(crate) struct Batch {
     pub(crate) refused: BTreeSet<String>,
     /// Pods whose machine could not be had are planned for again by then: they have waited for a batch before.
     pub(crate) again: Option<Monotonic>,
+    /// Since when the scheduler has been binding pods while others wait, and when it last did.
+    binding: Option<(Monotonic, Monotonic)>,
+    /// It has bound all it can, and nobody has looked yet whom it left over.
+    settled: bool,
+    /// Pods that are no longer expected where they were to go: others are there.
+    pub(crate) displaced: BTreeSet<String>,
 }
 
 impl Batch {
@@ -225,6 +231,23 @@ impl Batch {
     pub(crate) fn due(&self, settings: &Settings) -> Option<Monotonic> {
         let closes = (self.last? + settings.batch_idle).min(self.opened? + settings.batch_max);
         Some(self.again.map_or(closes, |again| again.min(closes)))
+    }
+
+    /// By when the scheduler has probably bound all it can, if it is binding.
+    fn settles(&self, settings: &Settings) -> Option<Monotonic> {
+        let (first, last) = self.binding?;
+        Some((last + settings.batch_idle).min(first + settings.batch_max))
+    }
+
+    /// Takes note of pods that have no room in their places. While the scheduler is binding that may pass; those it leaves over are due
+    /// for a decision, and stay so until they have a place.
+    pub(crate) fn displace(&mut self, without_room: BTreeSet<String>) {
+        if std::mem::take(&mut self.settled) {
+            self.decided.retain(|uid, _| !without_room.contains(uid));
+            self.displaced = without_room;
+        } else {
+            self.displaced.retain(|uid| without_room.contains(uid));
+        }
     }
 }
 
@@ -557,6 +580,10 @@ impl Engine {
         {
             self.helped(pod, self.now());
         }
+        let is_bound = |pod: &CachedPod| pods::node_name(pod).is_some();
+        if new.is_some_and(is_bound) && !old.is_some_and(is_bound) && !change.listed {
+            self.pod_placed();
+        }
         if new.is_none()
             && let Some(pod) = old
         {
@@ -578,6 +605,30 @@ impl Engine {
         if let Some(due) = self.batch.due(&self.settings) {
             self.queue.add(Key::Provision, due);
         }
+    }
+
+    /// A pod has a node now, perhaps the place of another.
+    fn pod_placed(&mut self) {
+        // Pods that were refused have no place to lose.
+        if self.provisionable.len() <= self.refused.len() {
+            return;
+        }
+        let now = self.clock.monotonic();
+        self.batch.binding.get_or_insert((now, now)).1 = now;
+        if let Some(due) = self.batch.settles(&self.settings) {
+            self.queue.add(Key::Displaced, due);
+        }
+    }
+
+    /// Once the scheduler has bound all it can, those whose places others have taken are decided on again.
+    pub(crate) fn look_for_displaced(&mut self) {
+        let Some(due) = self.batch.settles(&self.settings) else { return };
+        if due > self.clock.monotonic() {
+            return self.queue.add(Key::Displaced, due);
+        }
+        self.batch.binding = None;
+        self.batch.settled = true;
+        self.enqueue(Key::Provision);
     }
 
     /// Pods of a claim that came to nothing are planned for again, whatever batch is open. Launches of one decision fail close together, and
@@ -734,9 +785,10 @@ impl Engine {
         if pods.is_empty() {
             return BTreeMap::new();
         }
-        let uids = pods.keys().cloned().collect();
+        let of = |(uid, key): (&String, &&String)| Some((uid.clone(), self.cache.pods.get(key)?.clone()));
+        let in_need = pods.iter().filter_map(of).collect();
         let (present, settings) = (self.present(), &self.settings);
-        let places = self.nominations.expected(&self.cache, &uids, &self.times, present, settings);
+        let places = self.nominations.expected(&self.cache, &in_need, &self.times, present, settings);
         let awaited = places.into_iter().filter_map(|(uid, place)| {
             let node = self.cache.nodes.get(&place);
             let claim = self.cache.claims.get(&place).or_else(|| self.cache.claim_of(node?));

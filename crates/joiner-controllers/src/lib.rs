@@ -65,6 +65,7 @@ mod reconcile;
 pub mod record;
 pub mod record_map;
 mod reports;
+mod room;
 mod roster;
 mod scaling;
 mod settings;

@@ -27,9 +27,22 @@ use crate::command::Command;
 use crate::observed_times::ObservedTimes;
 use crate::offerings::{of_plan, planned_prices};
 use crate::pods::{self, CachedPod};
+use crate::room::Room;
 use crate::settings::Settings;
 use crate::steps::lifecycle::{condition, is_true, signed};
 use crate::watch_health::WatchHealth;
+
+/// Pods that need a place, by uid.
+pub type InNeed = BTreeMap<String, Arc<CachedPod>>;
+
+/// Where pods in need that were planned for are to go.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// The name of the place, by the pod's uid.
+    pub expected: BTreeMap<String, String>,
+    /// Of those pods, the ones that have no room there any more: others were put in their place.
+    pub displaced: BTreeSet<String>,
+}
 
 /// Places that pods were told to use, by the pod's uid.
 #[derive(Debug, Default)]
@@ -52,29 +65,46 @@ impl Nominations {
     pub fn expected(
         &self,
         cache: &ClusterCache,
-        in_need: &BTreeSet<String>,
+        in_need: &InNeed,
         times: &ObservedTimes,
         present: Present,
         settings: &Settings,
     ) -> BTreeMap<String, String> {
-        let mut expected = BTreeMap::new();
-        for uid in in_need {
+        self.places(cache, in_need, times, present, settings).expected
+    }
+
+    /// The same, with those whose places others have taken.
+    pub fn places(
+        &self,
+        cache: &ClusterCache,
+        in_need: &InNeed,
+        times: &ObservedTimes,
+        present: Present,
+        settings: &Settings,
+    ) -> Places {
+        let mut places = Places::default();
+        let mut room = Room::default();
+        for (uid, pod) in in_need {
             let nominated =
                 self.0.get(uid).and_then(|(place, until)| standing(cache, place, present.monotonic < *until));
-            // Of several claims the last counts.
-            let mut claims = cache.planned_for(uid).rev();
-            let planned = claims.find_map(|claim| {
+            // Of several claims the last with room counts.
+            let planned = cache.planned_for(uid).rev().filter_map(|claim| {
                 let times = times.of(claim.metadata.uid.as_deref(), present);
                 let up = condition(claim, conditions::INITIALIZED);
                 let waited = up.map(|of| present.wall.duration_since(times.past(of.last_transition_time.0)));
                 let recent = waited.is_none_or(|waited| waited < signed(settings.nomination()));
                 standing(cache, &claim.name_any(), recent)
             });
-            if let Some(place) = planned.or(nominated) {
-                expected.insert(uid.clone(), place);
+            let told: Vec<String> = planned.chain(nominated).collect();
+            let free = told.iter().position(|place| room.take(cache, place, pod));
+            if let Some(place) = told.into_iter().nth(free.unwrap_or_default()) {
+                places.expected.insert(uid.clone(), place);
+                if free.is_none() {
+                    places.displaced.insert(uid.clone());
+                }
             }
         }
-        expected
+        places
     }
 }
 

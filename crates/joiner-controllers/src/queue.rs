@@ -18,6 +18,8 @@ pub enum Key {
     StaticPool(String),
     /// Pods without a place.
     Provision,
+    /// Pods whose planned places others may have taken.
+    Displaced,
     /// Nodes that may go.
     Disruption,
     /// Instances and claims that lost each other.
@@ -42,7 +44,7 @@ impl Key {
             Self::Node(_) => "node.termination",
             Self::Pool(_) => "nodepool.counter",
             Self::StaticPool(_) => "static.provisioning",
-            Self::Provision => "provisioner",
+            Self::Provision | Self::Displaced => "provisioner",
             Self::Disruption => "disruption",
             Self::Collect | Self::Machine(_) => "nodeclaim.garbagecollection",
             Self::NodeGroups => "nodegroup",
@@ -61,6 +63,7 @@ impl fmt::Display for Key {
             Self::Pool(name) => write!(out, "nodepool/{name}"),
             Self::StaticPool(name) => write!(out, "staticpool/{name}"),
             Self::Provision => out.write_str("provisioning"),
+            Self::Displaced => out.write_str("displaced pods"),
             Self::Disruption => out.write_str("disruption"),
             Self::Collect => out.write_str("collection"),
             Self::NodeGroups => out.write_str("node groups"),

@@ -19,7 +19,7 @@ use crate::cache::ClusterCache;
 use crate::command::{Command, Step};
 use crate::decision::{Decided, subject_of};
 use crate::engine::Engine;
-use crate::provision::{self, Growing, Proposal};
+use crate::provision::{self, Growing, InNeed, Proposal};
 use crate::queue::Key;
 use crate::record::Note;
 use crate::steps::detaching::Attached;
@@ -45,6 +45,7 @@ impl Engine {
             Key::Pool(name) => self.reconcile_pool(name, now),
             Key::StaticPool(name) => self.reconcile_static_pool(name, now),
             Key::Provision => self.provision(),
+            Key::Displaced => self.look_for_displaced(),
             Key::Disruption => self.disrupt(now),
             Key::Collect if !self.leads() => {}
             Key::Collect => {
@@ -260,11 +261,10 @@ impl Engine {
     }
 
     /// Pods that need a place: those the scheduler refused, and those whose node goes.
-    pub(crate) fn in_need(&self) -> BTreeSet<String> {
-        let refused =
-            self.provisionable.iter().filter_map(|key| Some(self.cache.pods.get(key)?.uid.to_string()));
-        let moving = provision::moving(&self.cache).map(|pod| pod.uid.to_string());
-        refused.chain(moving).collect()
+    pub(crate) fn in_need(&self) -> InNeed {
+        let refused = self.provisionable.iter().filter_map(|key| self.cache.pods.get(key));
+        let pods = refused.chain(provision::moving(&self.cache));
+        pods.map(|pod| (pod.uid.to_string(), pod.clone())).collect()
     }
 
     pub(crate) fn act_on(&mut self, proposal: &Proposal, now: Timestamp) -> Step {

@@ -48,8 +48,7 @@ pub(super) fn register(facts: &Facts, set: &mut ConditionSet, status: &mut NodeC
     };
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
     let marked = taints.iter().any(|taint| is_taint(taint, names::UNREGISTERED_TAINT, "NoExecute"));
-    let registered = node.labels().get(names::REGISTERED_LABEL).is_some_and(|value| value == "true");
-    if facts.policy.needs_unregistered_taint && !marked && !registered {
+    if facts.policy.needs_unregistered_taint && !marked && !is_open_to_pods(node) {
         let message = format!(
             "node `{}` came without the taint `{}:NoExecute`: pods may have landed on it before its labels and taints were set",
             node.name_any(),
@@ -68,6 +67,11 @@ pub(super) fn register(facts: &Facts, set: &mut ConditionSet, status: &mut NodeC
     }
     set.set_true(conditions::REGISTERED);
     status.node_name = Some(node.name_any());
+}
+
+/// Whether a node has been registered, whatever its claim says of it yet: from that write on pods may come.
+pub fn is_open_to_pods(node: &Node) -> bool {
+    node.labels().get(names::REGISTERED_LABEL).is_some_and(|value| value == "true")
 }
 
 /// Whether the provider has done its part; asks it, or again in time, if not.

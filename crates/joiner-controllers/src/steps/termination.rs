@@ -29,6 +29,7 @@ use crate::settings::Settings;
 use crate::steps::detaching::{Attached, attachments, leaked_told};
 use crate::steps::draining::{Evictions, drain, tell_blockers};
 use crate::steps::emptiness::is_ready;
+use crate::steps::joining::is_open_to_pods;
 use crate::steps::lifecycle::{condition, is_true, signed, status_patch, subject};
 
 /// Keeps load balancers from sending traffic to a node that goes.
@@ -60,10 +61,13 @@ pub fn claim_step(facts: &ClaimFacts) -> Step {
         step.commands.push(patch);
         return step;
     }
-    if is_true(claim, conditions::REGISTERED) && !facts.nodes.is_empty() {
+    // A node is registered by a write of its own, before its claim says so: whatever comes in between, pods may be there by then.
+    let is_registered = is_true(claim, conditions::REGISTERED);
+    let mut joined = facts.nodes.iter().filter(|node| is_registered || is_open_to_pods(node)).peekable();
+    if joined.peek().is_some() {
         // The nodes' own end does the rest; the claim waits for it.
         step.notes.extend(deadline_told(claim, claim));
-        let standing = facts.nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_none());
+        let standing = joined.filter(|node| node.metadata.deletion_timestamp.is_none());
         step.commands.extend(
             standing.map(|node| Command::DeleteNode {
                 name: node.name_any(),
@@ -426,6 +430,14 @@ mod tests {
             done(id(), vec![&node], false),
             ["terminate m-1"],
             "a node of a claim that never registered stays"
+        );
+        let mut open = node.clone();
+        open.metadata.labels =
+            Some(BTreeMap::from([("karpenter.sh/registered".to_owned(), "true".to_owned())]));
+        assert_eq!(
+            done(id(), vec![&node, &open], false),
+            ["delete_node n"],
+            "the node is registered, though the claim does not say so yet: it is drained"
         );
         assert_eq!(done(id(), Vec::new(), true), ["patch_claim a"], "the finalizer leaves");
         let handle = json!({"/metadata/annotations": {"joiner.sh/launch-handle": "h"}});

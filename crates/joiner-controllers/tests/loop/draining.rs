@@ -1,5 +1,8 @@
 //! The end of a node with pods on it.
 
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
 use joiner_api::NodeClaim;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -7,7 +10,8 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::stage::{Stage, pod_node};
+use crate::lifetimes::{Script, Scripted};
+use crate::stage::{Spy, Stage, pod_node};
 
 async fn set_budget(stage: &Stage, min_available: i32) {
     let api: Api<PodDisruptionBudget> = Api::default_namespaced(stage.client.clone());
@@ -51,6 +55,49 @@ async fn a_drain_waits_for_the_disruption_budget() {
     assert!(nodes.get_opt(&name).await.unwrap().is_none(), "drained, it goes");
     assert_eq!(stage.claims().await.len(), 1);
     running.stop().await;
+}
+
+/// A process dies after so many writes, and the claims are deleted while nobody is there. How many writes there were, and whether the pod had come to a
+/// node whose claim did not say yet that it is registered.
+async fn cut_off(last: usize) -> (usize, bool) {
+    let stage = Stage::new().await;
+    let spy = Spy::new(&stage, last);
+    let running = stage.start_over(spy.client(), stage.kwok(spy.client()));
+    stage.create_pods("web", 1, "1").await;
+    set_budget(&stage, 1).await;
+    stage.pass(15).await;
+    running.kill().await;
+    let writes = spy.writes.load(Ordering::Relaxed);
+    let (pods, claims) = (stage.pods().await, stage.claims().await);
+    let (Some(node), [claim]) = (pod_node(&pods[0]), claims.as_slice()) else {
+        return (writes, false);
+    };
+    let conditions = claim.status.iter().flat_map(|status| &status.conditions);
+    let says_so = conditions.into_iter().any(|of| of.type_ == "Registered" && of.status == "True");
+    stage.delete_claim(&claim.name_any()).await;
+    let cloud: Arc<Mutex<Script>> = Arc::default();
+    let running = stage.start_over(stage.client.clone(), Scripted::new(&stage, &cloud));
+    let ended = || cloud.lock().unwrap().terminated.len();
+    stage.pass(30).await;
+    assert_eq!(ended(), 0, "a pod is there: crash after write {last}: {:#?}", spy.log.lock().unwrap());
+    assert_eq!(pod_node(&stage.pods().await[0]), Some(node), "its budget says no");
+    set_budget(&stage, 0).await;
+    stage.pass(60).await;
+    assert!(stage.claims().await.iter().all(|of| of.uid() != claim.uid()), "crash after write {last}");
+    assert!(ended() > 0, "the machine is ended once its pod has left");
+    running.stop().await;
+    (writes, !says_so)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_joined_is_drained_though_its_claim_does_not_say_so_yet() {
+    let (writes, _) = cut_off(usize::MAX).await;
+    assert!(writes > 5, "{writes}");
+    let mut unsaid = 0;
+    for last in 1..=writes {
+        unsaid += usize::from(cut_off(last).await.1);
+    }
+    assert!(unsaid > 0, "no pod came between the two writes");
 }
 
 #[tokio::test(start_paused = true)]

@@ -76,6 +76,71 @@ async fn a_second_batch_buys_nothing_twice() {
     running.stop().await;
 }
 
+/// A stage whose nodes come with a taint that keeps the scheduler from binding, and three pods of one CPU that wait for such a node.
+async fn three_pods_wait_for_a_node() -> (Stage, Running) {
+    let stage = Stage::new().await;
+    let taints = json!([{"key": "example.com/starting", "effect": "NoSchedule"}]);
+    stage.apply_pool("default", json!({"spec": {"template": {"spec": {"startupTaints": taints}}}})).await;
+    let running = stage.start();
+    stage.create_pods("web", 3, "1").await;
+    stage.pass(10).await;
+    assert_eq!(stage.types().await, ["c-4x-amd64-linux"]);
+    assert_eq!(pods_by_node(&stage).await, [0]);
+    (stage, running)
+}
+
+/// A pod that the scheduler binds to the node for which the others still wait.
+async fn let_another_in(stage: &Stage, cpu: &str) {
+    let tolerates = json!({"spec": {"tolerations": [{"key": "example.com/starting", "operator": "Exists"}]}});
+    stage.create_pod("quick", cpu, tolerates).await;
+    stage.pass_millis(100).await;
+    assert_eq!(pods_by_node(stage).await, [1]);
+}
+
+async fn pods_by_node(stage: &Stage) -> Vec<usize> {
+    let (nodes, pods) = (stage.nodes().await, stage.pods().await);
+    let on = |name: &str| pods.iter().filter(|pod| pod_node(pod) == Some(name)).count();
+    let mut counts: Vec<usize> = nodes.iter().map(|node| on(&node.name_any())).collect();
+    counts.sort_unstable();
+    counts
+}
+
+/// The scheduler goes on, and a minute passes.
+async fn let_all_in(stage: &Stage) {
+    for node in stage.nodes().await {
+        stage.set_taints(&node.name_any(), json!([])).await;
+    }
+    stage.pass(60).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_place_another_took_gets_a_machine_at_once() {
+    let (stage, running) = three_pods_wait_for_a_node().await;
+    let_another_in(&stage, "1").await;
+    stage.pass_millis(1900).await;
+    assert_eq!(stage.claims().await.len(), 2, "two windows of a batch after the last binding");
+    // The other two have their places, and need only be waited for.
+    stage.pass(30).await;
+    assert_eq!(stage.types().await, ["c-2x-amd64-linux", "c-4x-amd64-linux"]);
+    let_all_in(&stage).await;
+    assert_eq!(stage.claims().await.len(), 2);
+    assert_eq!(pods_by_node(&stage).await, [1, 3]);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_are_bound_slowly_keep_their_places() {
+    let (stage, running) = three_pods_wait_for_a_node().await;
+    // It takes what nobody needs.
+    let_another_in(&stage, "500m").await;
+    stage.pass(30).await;
+    assert_eq!(stage.claims().await.len(), 1);
+    let_all_in(&stage).await;
+    assert_eq!(stage.claims().await.len(), 1);
+    assert_eq!(pods_by_node(&stage).await, [4]);
+    running.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_with_startup_taints_waits_for_them() {
     let stage = Stage::new().await;

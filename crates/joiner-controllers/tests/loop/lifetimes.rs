@@ -28,7 +28,7 @@ use crate::stage::{Spy, Stage, pod_node};
 
 /// What a cloud does otherwise than it should.
 #[derive(Default)]
-struct Script {
+pub struct Script {
     /// Points at which it wants to be asked.
     points: Vec<HookPoint>,
     /// What it answers there.
@@ -44,18 +44,19 @@ struct Script {
     gone: BTreeSet<String>,
     /// Questions about single machines fail.
     cannot_get: bool,
-    terminated: Vec<String>,
+    /// Machines that it was asked to end, in this order.
+    pub terminated: Vec<String>,
 }
 
 /// The KWOK provider in a cloud that follows a script.
-struct Scripted {
+pub struct Scripted {
     inner: Arc<dyn Provider>,
     script: Arc<Mutex<Script>>,
     points: Vec<HookPoint>,
 }
 
 impl Scripted {
-    fn new(stage: &Stage, script: &Arc<Mutex<Script>>) -> Arc<Self> {
+    pub fn new(stage: &Stage, script: &Arc<Mutex<Script>>) -> Arc<Self> {
         let points = script.lock().unwrap().points.clone();
         Arc::new(Self { inner: stage.kwok(stage.client.clone()), script: script.clone(), points })
     }
