@@ -81,16 +81,14 @@ fn rows(text: &str) -> Vec<Row> {
             sections.retain(|(depth, _)| *depth < indent);
             let mut path: Vec<String> = sections.iter().map(|(_, name)| name.clone()).collect();
             path.push(name.to_owned());
-            match comment.take() {
-                Some(words) => {
-                    let (types, text) = match words.strip_prefix('(').and_then(|rest| rest.split_once(") ")) {
-                        Some((types, text)) => (Some(types.to_owned()), text.to_owned()),
-                        None => (None, words),
-                    };
-                    found.push(Row { path, types, text });
-                }
-                None => sections.push((indent, name.to_owned())),
+            if let Some(words) = comment.take() {
+                let (types, text) = match words.strip_prefix('(').and_then(|rest| rest.split_once(") ")) {
+                    Some((types, text)) => (Some(types.to_owned()), text.to_owned()),
+                    None => (None, words),
+                };
+                found.push(Row { path, types, text });
             }
+            sections.push((indent, name.to_owned()));
         }
     }
     // What stands within a described value belongs to it.

@@ -54,6 +54,9 @@ pub struct Scenario {
     /// Why it can only be played on a simulated cluster, if that is so.
     #[serde(default)]
     pub only_simulated: Option<String>,
+    /// Why a crash or a lost answer may change its end, if that is so.
+    #[serde(default)]
+    pub only_undisturbed: Option<String>,
 }
 
 /// One thing that is done.
